@@ -1,0 +1,54 @@
+# Two commands do everything on a fresh machine with Python 3.11 and make: `make demo` and `make test`.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format types layers check lock clean
+
+help: ## List the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: $(VENV)/.installed ## Make .venv with everything pinned (does nothing when it is there)
+
+# The lock holds a hash for every file of every package but torch, whose CPU and CUDA files differ from machine to machine.
+$(VENV)/.installed: pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "segpl needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: setup ## Train supervised, SegPL and SegPL-VI on built-in phantoms, score them, draw them
+	$(BIN)/segpl demo --out demo
+
+test: setup ## Run the tests
+	$(BIN)/pytest -n 2
+
+lint: setup ## Ruff: style and likely mistakes
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: setup ## Let ruff format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: setup ## Mypy
+	$(BIN)/mypy
+
+layers: setup ## Import-linter: data flows one way
+	$(BIN)/lint-imports
+
+check: test lint types layers ## Everything that continuous integration runs
+
+lock: ## Write requirements.lock anew from pyproject.toml
+	$(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/pip install --quiet pip-tools
+	CUSTOM_COMPILE_COMMAND="make lock" $(VENV)-lock/bin/pip-compile --quiet --upgrade --generate-hashes --strip-extras \
+		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --unsafe-package torch --extra dev \
+		--output-file requirements.lock pyproject.toml
+	rm -r $(VENV)-lock
+
+clean: ## Remove the environment and the demo
+	rm -rf $(VENV) demo

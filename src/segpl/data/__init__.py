@@ -1,0 +1,1 @@
+"""From image files to the batches of a training run."""

@@ -1,0 +1,86 @@
+"""What is in step s: which images, which crops. A pure function of the seed and s."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.utils.data import Dataset as TorchDataset
+
+from segpl.data.loading import Volume
+from segpl.draws import generator, seeds
+from segpl.types import Batch
+
+LABELLED, UNLABELLED, METHOD = range(3)
+"""Streams of randomness: what one purpose draws never moves what another draws."""
+
+
+@dataclass(frozen=True)
+class Steps(TorchDataset[Batch]):
+    """`steps[s]` is the batch of step s: `batch` labelled patches and `batch * ratio` unlabelled ones."""
+
+    labelled: Sequence[Volume]
+    unlabelled: Sequence[Volume]
+    seed: int
+    patch: tuple[int, ...]
+    batch: int
+    ratio: int
+    foreground: float
+
+    def __getitem__(self, step: int) -> Batch:
+        pairs = [self._labelled_patch(step * self.batch + slot) for slot in range(self.batch)]
+        wanted = self.batch * self.ratio if self.unlabelled else 0
+        x_u = [self._unlabelled_patch(step * wanted + slot) for slot in range(wanted)]
+        x_l = torch.stack([x for x, _ in pairs])
+        return Batch(
+            x_l=x_l,
+            y_l=torch.stack([y for _, y in pairs]),
+            x_u=torch.stack(x_u) if x_u else x_l.new_empty(0, *x_l.shape[1:]),
+            seeds_u=seeds(self.seed, METHOD, step, count=wanted),
+        )
+
+    def _labelled_patch(self, index: int) -> tuple[Float[Tensor, "C *space"], Float[Tensor, "K *space"]]:
+        which = turn(self.seed, LABELLED, index, len(self.labelled))
+        volume, draw = self.labelled[which], generator(self.seed, LABELLED, 1, index)
+        corner = self._corner(volume, draw, self._foreground[which])
+        assert volume.y is not None
+        return crop(volume.x, corner, self.patch), crop(volume.y.float(), corner, self.patch)
+
+    def _unlabelled_patch(self, index: int) -> Float[Tensor, "C *space"]:
+        volume = self.unlabelled[turn(self.seed, UNLABELLED, index, len(self.unlabelled))]
+        return crop(volume.x, self._corner(volume, generator(self.seed, UNLABELLED, 1, index)), self.patch)
+
+    def _corner(
+        self, volume: Volume, draw: np.random.Generator, foreground: Sequence[np.ndarray] = ()
+    ) -> list[int]:
+        """Where the patch begins: anywhere or, in a share of the labelled patches, centred on a foreground voxel."""
+        size = (*self.patch, 1)[:3]
+        room = np.maximum(np.array(volume.x.shape[1:]) - size, 0)
+        anywhere = draw.integers(room + 1)
+        if not foreground or draw.uniform() >= self.foreground:
+            return anywhere.tolist()
+        voxels = foreground[draw.integers(len(foreground))]
+        return np.clip(voxels[draw.integers(len(voxels))] - np.array(size) // 2, 0, room).tolist()
+
+    @cached_property
+    def _foreground(self) -> list[list[np.ndarray]]:
+        """The foreground voxels of each labelled volume, region by region, so that a small region is not forgotten."""
+        return [[np.argwhere(y.numpy()) for y in volume.y if y.any()] for volume in self.labelled if volume.y is not None]
+
+
+def turn(seed: int, stream: int, index: int, count: int) -> int:
+    """Whose turn it is at place `index` of an endless walk that visits all `count` volumes before any comes again."""
+    lap, place = divmod(index, count)
+    return int(generator(seed, stream, 0, lap).permutation(count)[place])
+
+
+def crop(x: Float[Tensor, "C X Y Z"], corner: Sequence[int], patch: tuple[int, ...]) -> Float[Tensor, "C *space"]:
+    """The patch that begins at `corner`, filled up with background where the volume is smaller; 2D patches drop Z."""
+    size = (*patch, 1)[:3]
+    piece = x[(slice(None), *(slice(c, c + n) for c, n in zip(corner, size, strict=True)))]
+    missing = [n - have for n, have in zip(size, piece.shape[1:], strict=True)]
+    margins = [side for gap in reversed(missing) for side in (gap // 2, gap - gap // 2)]
+    return torch.nn.functional.pad(piece, margins).reshape(x.shape[0], *patch)

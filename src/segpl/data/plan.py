@@ -1,0 +1,30 @@
+"""What the data say about how to train: 2D or 3D, and the size of a patch."""
+
+import nibabel
+import numpy as np
+
+from segpl.data.cases import Dataset
+
+LARGEST_PLANE = 176
+"""The paper's crop: 176 x 176 in 2D."""
+LARGEST_VOLUME = 176 * 176 * 3
+"""The paper's crop in 3D, in voxels."""
+
+
+def plan(dataset: Dataset) -> dict[str, object]:
+    """The settings of a run that depend on the data; a user's own settings go before them."""
+    headers = [nibabel.load(case.images[0]).header for case in dataset.training]
+    shape = np.median([(*header.get_data_shape(), 1)[:3] for header in headers], axis=0).astype(int)
+    spacing = np.median([(*header.get_zooms(), 1.0)[:3] for header in headers], axis=0)
+    thick = spacing[2] >= 2.5 * spacing[:2].max()  # what lies in the next slice then says little about this one
+    if thick or shape[2] == 1:
+        patch = [min(_round_down(n, 16), LARGEST_PLANE) for n in shape[:2]]
+        return {"patch": patch, "channels": 16}
+    patch = [_round_down(n, 8) for n in shape]
+    while np.prod(patch) > LARGEST_VOLUME:
+        patch[int(np.argmax(patch))] -= 8
+    return {"patch": patch, "channels": 8}
+
+
+def _round_down(size: int, step: int) -> int:
+    return int(size) if size < step else int(size) // step * step

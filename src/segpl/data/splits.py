@@ -1,0 +1,67 @@
+"""Who trains, who validates, who tests: by subject, drawn from the seed, nested over label budgets."""
+
+from dataclasses import dataclass
+
+from segpl.data.cases import Case, Dataset
+from segpl.draws import generator
+from segpl.errors import UserError
+
+
+@dataclass(frozen=True)
+class TrainingCases:
+    """All that training is handed. The test cases are not in here, nor is a label of an unlabelled case."""
+
+    labelled: tuple[Case, ...]
+    unlabelled: tuple[Case, ...]
+    validation: tuple[Case, ...]
+
+
+def training_cases(dataset: Dataset, labelled: int | None, seed: int) -> TrainingCases:
+    """`labelled` subjects with their labels (all by default); the other training subjects serve as unlabelled.
+
+    The subjects labelled at a budget of 4 are among those at 8, because both are the head of one order.
+    """
+    subjects = _labelled_subjects(dataset, seed)[_held_out(dataset) :]
+    validating = max(1, len(subjects) // 4) if len(subjects) > 1 else 0
+    pool = subjects[validating:]
+    budget = len(pool) if labelled is None else labelled
+    if not 1 <= budget <= len(pool):
+        raise UserError(
+            f"{dataset.folder} has {len(pool)} labelled training subjects beside those for validation and test, "
+            f"so --labelled {budget} cannot be had: ask for 1 to {len(pool)}."
+        )
+    chosen, kept_out = set(pool[:budget]), {*subjects[:validating], *_test_subjects(dataset, seed)}
+    return TrainingCases(
+        labelled=tuple(case for case in dataset.training if case.subject in chosen and case.label),
+        unlabelled=tuple(
+            case.unlabelled() for case in dataset.training if case.subject not in chosen and case.subject not in kept_out
+        ),
+        validation=tuple(case for case in dataset.training if case.subject in subjects[:validating] and case.label),
+    )
+
+
+def test_cases(dataset: Dataset, seed: int) -> tuple[Case, ...]:
+    """The labelled cases of the test folder or, where there are none, a quarter of the labelled training subjects."""
+    subjects = _test_subjects(dataset, seed)
+    return tuple(case for case in dataset.test + dataset.training if case.label and case.subject in subjects)
+
+
+def _test_subjects(dataset: Dataset, seed: int) -> set[str]:
+    held_out = _labelled_subjects(dataset, seed)[: _held_out(dataset)]
+    return {case.subject for case in dataset.test} | set(held_out)
+
+
+def _held_out(dataset: Dataset) -> int:
+    """How many labelled training subjects must serve as test subjects."""
+    labelled = len({case.subject for case in dataset.training if case.label})
+    return 0 if any(case.label for case in dataset.test) or labelled < 3 else max(1, labelled // 4)
+
+
+def _labelled_subjects(dataset: Dataset, seed: int) -> list[str]:
+    subjects = sorted({case.subject for case in dataset.training if case.label})
+    if not subjects:
+        raise UserError(f"{dataset.folder} has no labelled case: put at least one label into labelsTr.")
+    shared = sorted({case.subject for case in dataset.training} & {case.subject for case in dataset.test})
+    if shared:
+        raise UserError(f"{dataset.folder} has subject {shared[0]} in training and in test: remove it from one of them.")
+    return [subjects[i] for i in generator(seed).permutation(len(subjects))]

@@ -1,0 +1,36 @@
+"""What flows between the stages: a batch into a method, its losses out."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+class Batch(NamedTuple):
+    """The paper's X_L, Y_L and X_U of one step."""
+
+    x_l: Float[Tensor, "L C *space"]
+    y_l: Float[Tensor, "L K *space"]
+    """K binary channels: nested regions are K sigmoids."""
+    x_u: Float[Tensor, "U C *space"]
+    """Never comes with a label: there is no room for one."""
+    seeds_u: Int[Tensor, " U"]
+    """One number an unlabelled image: all that a method draws for the image in this step comes from it."""
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What a method says about one batch: the terms that are minimised, and what it made on the way."""
+
+    terms: dict[str, Float[Tensor, ""]]
+    """Their sum is the training loss."""
+    y_u: Float[Tensor, "U K *space"] | None = None
+    """The pseudo-label (Eq. 1) of each unlabelled image, for methods that make one."""
+    threshold: Float[Tensor, "U K"] | None = None
+    """T of each unlabelled image and class, for methods that draw one."""
+
+    @property
+    def total(self) -> Float[Tensor, ""]:
+        """The loss that is minimised (Eq. 3, Eq. 8)."""
+        return sum(self.terms.values(), start=next(iter(self.terms.values())).new_zeros(()))
