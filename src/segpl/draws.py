@@ -4,10 +4,25 @@ Hence a run resumes exactly without saved random states, two processes draw what
 be replayed alone.
 """
 
+from enum import IntEnum
+
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+
+class Stream(IntEnum):
+    """What randomness is for: what one purpose draws never moves what another draws."""
+
+    SPLIT = 0
+    LABELLED_TURN = 1
+    LABELLED_CROP = 2
+    UNLABELLED_TURN = 3
+    UNLABELLED_CROP = 4
+    METHOD = 5
+    TORCH = 6
+    SHIFT = 7
 
 
 def generator(*key: int) -> np.random.Generator:

@@ -1,6 +1,6 @@
 """What flows between the stages: a batch into a method, its losses out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from jaxtyping import Float, Int
@@ -29,6 +29,9 @@ class Losses:
     """The pseudo-label (Eq. 1) of each unlabelled image, for methods that make one."""
     threshold: Float[Tensor, "U K"] | None = None
     """T of each unlabelled image and class, for methods that draw one."""
+
+    watched: dict[str, Float[Tensor, ""]] = field(default_factory=dict)
+    """Numbers that are only logged."""
 
     @property
     def total(self) -> Float[Tensor, ""]:

@@ -11,11 +11,8 @@ from torch import Tensor
 from torch.utils.data import Dataset as TorchDataset
 
 from segpl.data.loading import Volume
-from segpl.draws import generator, seeds
+from segpl.draws import Stream, generator, seeds
 from segpl.types import Batch
-
-LABELLED, UNLABELLED, METHOD = range(3)
-"""Streams of randomness: what one purpose draws never moves what another draws."""
 
 
 @dataclass(frozen=True)
@@ -39,19 +36,19 @@ class Steps(TorchDataset[Batch]):
             x_l=x_l,
             y_l=torch.stack([y for _, y in pairs]),
             x_u=torch.stack(x_u) if x_u else x_l.new_empty(0, *x_l.shape[1:]),
-            seeds_u=seeds(self.seed, METHOD, step, count=wanted),
+            seeds_u=seeds(self.seed, Stream.METHOD, step, count=wanted),
         )
 
     def _labelled_patch(self, index: int) -> tuple[Float[Tensor, "C *space"], Float[Tensor, "K *space"]]:
-        which = turn(self.seed, LABELLED, index, len(self.labelled))
-        volume, draw = self.labelled[which], generator(self.seed, LABELLED, 1, index)
+        which = turn(self.seed, Stream.LABELLED_TURN, index, len(self.labelled))
+        volume, draw = self.labelled[which], generator(self.seed, Stream.LABELLED_CROP, index)
         corner = self._corner(volume, draw, self._foreground[which])
         assert volume.y is not None
         return crop(volume.x, corner, self.patch), crop(volume.y.float(), corner, self.patch)
 
     def _unlabelled_patch(self, index: int) -> Float[Tensor, "C *space"]:
-        volume = self.unlabelled[turn(self.seed, UNLABELLED, index, len(self.unlabelled))]
-        return crop(volume.x, self._corner(volume, generator(self.seed, UNLABELLED, 1, index)), self.patch)
+        volume = self.unlabelled[turn(self.seed, Stream.UNLABELLED_TURN, index, len(self.unlabelled))]
+        return crop(volume.x, self._corner(volume, generator(self.seed, Stream.UNLABELLED_CROP, index)), self.patch)
 
     def _corner(
         self, volume: Volume, draw: np.random.Generator, foreground: Sequence[np.ndarray] = ()
@@ -71,10 +68,10 @@ class Steps(TorchDataset[Batch]):
         return [[np.argwhere(y.numpy()) for y in volume.y if y.any()] for volume in self.labelled if volume.y is not None]
 
 
-def turn(seed: int, stream: int, index: int, count: int) -> int:
+def turn(seed: int, stream: Stream, index: int, count: int) -> int:
     """Whose turn it is at place `index` of an endless walk that visits all `count` volumes before any comes again."""
     lap, place = divmod(index, count)
-    return int(generator(seed, stream, 0, lap).permutation(count)[place])
+    return int(generator(seed, stream, lap).permutation(count)[place])
 
 
 def crop(x: Float[Tensor, "C X Y Z"], corner: Sequence[int], patch: tuple[int, ...]) -> Float[Tensor, "C *space"]:

@@ -1,6 +1,8 @@
 """From a case's files to tensors: read, checked, normalised."""
 
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,6 +10,7 @@ import nibabel
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
+from nibabel.filebasedimages import ImageFileError
 from torch import Tensor
 
 from segpl.data.cases import Case, Region
@@ -51,14 +54,27 @@ def normalise(values: Float[np.ndarray, "X Y Z"]) -> Float[np.ndarray, "X Y Z"]:
     return np.where(body, (values - inside.mean()) / max(float(inside.std()), 1e-6), 0).astype(np.float32)
 
 
+def grid(file: Path) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Shape and spacing of an image, from its header alone."""
+    with _readable(file):
+        header = nibabel.load(file).header
+        return (*header.get_data_shape(), 1)[:3], (*(float(zoom) for zoom in header.get_zooms()), 1.0)[:3]
+
+
 def _read(file: Path) -> tuple[np.ndarray, np.ndarray]:
-    try:
+    with _readable(file):
         image = nibabel.load(file)
         values = np.asanyarray(image.dataobj)
-    except (OSError, EOFError, ValueError, zlib.error, nibabel.filebasedimages.ImageFileError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        return values.reshape(*values.shape, *[1] * (3 - values.ndim)), image.affine
+
+
+@contextmanager
+def _readable(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, EOFError, ValueError, zlib.error, ImageFileError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0].replace(str(file), "it")
         raise UserError(f"{file} cannot be read ({reason}): copy or export the file again.") from None
-    return values.reshape(*values.shape[:3], *[1] * (3 - values.ndim)), image.affine
 
 
 def _same_shape(file: Path, values: np.ndarray, reference: Path, expected: np.ndarray) -> None:

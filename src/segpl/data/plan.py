@@ -1,9 +1,9 @@
 """What the data say about how to train: 2D or 3D, and the size of a patch."""
 
-import nibabel
 import numpy as np
 
 from segpl.data.cases import Dataset
+from segpl.data.loading import grid
 
 LARGEST_PLANE = 176
 """The paper's crop: 176 x 176 in 2D."""
@@ -13,9 +13,8 @@ LARGEST_VOLUME = 176 * 176 * 3
 
 def plan(dataset: Dataset) -> dict[str, object]:
     """The settings of a run that depend on the data; a user's own settings go before them."""
-    headers = [nibabel.load(case.images[0]).header for case in dataset.training]
-    shape = np.median([(*header.get_data_shape(), 1)[:3] for header in headers], axis=0).astype(int)
-    spacing = np.median([(*header.get_zooms(), 1.0)[:3] for header in headers], axis=0)
+    shapes, spacings = zip(*(grid(case.images[0]) for case in dataset.training), strict=True)
+    shape, spacing = np.median(shapes, axis=0).astype(int), np.median(spacings, axis=0)
     thick = spacing[2] >= 2.5 * spacing[:2].max()  # what lies in the next slice then says little about this one
     if thick or shape[2] == 1:
         patch = [min(_round_down(n, 16), LARGEST_PLANE) for n in shape[:2]]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from segpl.data.cases import Case, Dataset
-from segpl.draws import generator
+from segpl.draws import Stream, generator
 from segpl.errors import UserError
 
 
@@ -40,7 +40,7 @@ def training_cases(dataset: Dataset, labelled: int | None, seed: int) -> Trainin
     )
 
 
-def test_cases(dataset: Dataset, seed: int) -> tuple[Case, ...]:
+def cases_for_test(dataset: Dataset, seed: int) -> tuple[Case, ...]:
     """The labelled cases of the test folder or, where there are none, a quarter of the labelled training subjects."""
     subjects = _test_subjects(dataset, seed)
     return tuple(case for case in dataset.test + dataset.training if case.label and case.subject in subjects)
@@ -64,4 +64,4 @@ def _labelled_subjects(dataset: Dataset, seed: int) -> list[str]:
     shared = sorted({case.subject for case in dataset.training} & {case.subject for case in dataset.test})
     if shared:
         raise UserError(f"{dataset.folder} has subject {shared[0]} in training and in test: remove it from one of them.")
-    return [subjects[i] for i in generator(seed).permutation(len(subjects))]
+    return [subjects[i] for i in generator(seed, Stream.SPLIT).permutation(len(subjects))]

@@ -3,19 +3,25 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
 from jaxtyping import Float
+from pydantic import ConfigDict, Field, NonNegativeFloat
 from torch import Tensor, nn
 
 from segpl.losses import OBJECTIVES, ramp
 from segpl.networks import UNet
 from segpl.types import Batch, Losses
 
+Share = Annotated[float, Field(ge=0, le=1)]
+Probability = Annotated[float, Field(gt=0, lt=1)]
+
 
 @dataclass(frozen=True)
 class Method(ABC):
     """Hyper-parameters only; the weights live in the model that `build` returns."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     objective: Literal["dice", "dice+bce"] = "dice"
     """What a prediction is fitted to a label with; the paper's is Dice."""
@@ -49,11 +55,11 @@ class Method(ABC):
 class SemiSupervised(Method):
     """A method with a second term, for the images without a label."""
 
-    alpha: float = 0.05
+    alpha: NonNegativeFloat = 0.05
     """Weight of the unlabelled images."""
-    start: float = 0.0
+    start: Share = 0.0
     """Share of the run before the unlabelled images count at all."""
-    warm_up: float = 0.0
+    warm_up: Share = 0.0
     """Share of the run over which alpha then rises linearly from 0."""
 
     def weight(self, progress: float) -> float:

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from segpl.losses import pseudo_label
-from segpl.methods.base import SemiSupervised
+from segpl.methods.base import Probability, SemiSupervised
 from segpl.types import Batch, Losses
 
 
@@ -14,7 +14,7 @@ from segpl.types import Batch, Losses
 class SegPL(SemiSupervised):
     """Learn from one's own thresholded predictions (Eq. 1 to 3)."""
 
-    threshold: float = 0.5
+    threshold: Probability = 0.5
     """T: the probability above which a voxel becomes foreground in the pseudo-label."""
 
     def losses(self, model: nn.Module, batch: Batch, progress: float) -> Losses:

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
+from pydantic import NonNegativeFloat, PositiveFloat
 from torch import Tensor, nn
 from torch.distributions import Normal, kl_divergence
 
 from segpl.draws import uniform
 from segpl.losses import pseudo_label
-from segpl.methods.base import SemiSupervised
+from segpl.methods.base import Probability, SemiSupervised
 from segpl.networks import ThresholdPosterior, UNet, quantile
 from segpl.types import Batch, Losses
 
@@ -23,11 +24,11 @@ class SegPLVI(SemiSupervised):
     posterior stays at, or falls onto, its prior. What T's spread adds is noise in the pseudo-label.
     """
 
-    prior_mean: float = 0.5
+    prior_mean: Probability = 0.5
     """mu_beta: 0.5 for BRATS and 0.4 for CARVE in the paper."""
-    prior_deviation: float = 0.1
+    prior_deviation: PositiveFloat = 0.1
     """sigma_beta."""
-    kl_weight: float = 1.0
+    kl_weight: NonNegativeFloat = 1.0
     """Weight of KL(p(T) || q(beta)); 1 is the bound of Eq. 7."""
 
     @property
@@ -53,7 +54,8 @@ class SegPLVI(SemiSupervised):
             "unlabelled": self.weight(progress) * self.fit(p_u, y_u),
             "kl": self.kl_weight * kl_divergence(posterior, self.prior).mean(),
         }
-        return Losses(terms, y_u, threshold.detach())
+        watched = {"posterior_mean": posterior.mean.mean(), "posterior_deviation": posterior.stddev.mean()}
+        return Losses(terms, y_u, threshold, watched)
 
     def predict(
         self, model: nn.ModuleDict, x: Float[Tensor, "B C *space"], samples: int = 1

@@ -14,7 +14,7 @@ PIXEL = 2.0
 MODALITIES = ("flair", "t1", "t1ce", "t2")
 TISSUES = {
     "white matter": (0.46, 0.68, 0.68, 0.36),
-    "grey matter": (0.58, 0.50, 0.52, 0.52),
+    "grey matter": (0.60, 0.48, 0.50, 0.54),
     "fluid": (0.16, 0.20, 0.20, 0.95),
     "old lesion": (0.84, 0.48, 0.48, 0.76),
     "vessel": (0.40, 0.50, 1.00, 0.30),
@@ -48,8 +48,8 @@ def grow(rng: np.random.Generator, where: tuple[np.ndarray, ...]) -> Brain:
     head = head + 3 * smooth_field(rng, GRID, 25)
     folds = sulci(rng, where, head)
     fluid_spaces = ventricles(rng, where)
-    grey = np.maximum.reduce([4 - folds, 5 - head, deep_nuclei(rng, where)])
-    fluid = np.maximum.reduce([rng.uniform(0.2, 1.4) - folds, 1 - head, fluid_spaces])
+    grey = np.maximum.reduce([4.5 - folds, 6 - head, deep_nuclei(rng, where)])
+    fluid = np.maximum.reduce([rng.uniform(0.4, 1.6) - folds, 1 - head, fluid_spaces])
     plexus = np.minimum(fluid_spaces - 1, 3 * smooth_field(rng, GRID, 4) - rng.uniform(1, 5))
     lesions = np.minimum(old_lesions(rng, fluid_spaces, head), -grey)
     return Brain(head, grey, fluid, fluid_spaces, lesions, vessels(rng), plexus)
@@ -58,7 +58,7 @@ def grow(rng: np.random.Generator, where: tuple[np.ndarray, ...]) -> Brain:
 def sulci(rng: np.random.Generator, where: tuple[np.ndarray, ...], head: np.ndarray) -> np.ndarray:
     """The distance to the nearest fold of the surface or to the cleft between the hemispheres."""
     width = 6.0
-    folds = width * np.abs(smooth_field(rng, GRID, width)) + np.maximum(head - rng.uniform(9, 15), 0)
+    folds = width * np.abs(smooth_field(rng, GRID, width)) + np.maximum(head - rng.uniform(12, 20), 0)
     cleft = np.abs(where[0] + 1.5 * smooth_field(rng, GRID, 20)) + np.maximum(head - 26, 0)
     return np.minimum(folds, cleft)
 
@@ -85,9 +85,9 @@ def deep_nuclei(rng: np.random.Generator, where: tuple[np.ndarray, ...]) -> np.n
 def old_lesions(rng: np.random.Generator, ventricles: np.ndarray, head: np.ndarray) -> np.ndarray:
     """Scattered bright spots and the caps around the ventricles: as bright as oedema, and not a tumour."""
     candidates = np.argwhere((head > 12) & (ventricles < -3))
-    spots = rng.choice(candidates, rng.integers(6, 40)) - (np.array(GRID.shape) - 1) / 2
-    depth = tubes(GRID, spots * GRID.spacing, rng.uniform(1.5, 5.5, len(spots)))
-    caps = rng.uniform(0, 5) + ventricles + 3 * smooth_field(rng, GRID, 7) - 2
+    spots = rng.choice(candidates, rng.integers(10, 45)) - (np.array(GRID.shape) - 1) / 2
+    depth = tubes(GRID, spots * GRID.spacing, rng.uniform(1.5, 6, len(spots)), margin=3)
+    caps = ventricles + rng.uniform(-2, 2) + 1.5 * smooth_field(rng, GRID, 7)
     return np.maximum(depth + smooth_field(rng, GRID, 3), caps)
 
 
@@ -99,7 +99,7 @@ def vessels(rng: np.random.Generator) -> np.ndarray:
     angles = np.linspace(0.5, 1.25, 160) * np.pi
     paths.append(np.stack([0 * angles, 79 * np.cos(angles), 61 * np.sin(angles)], axis=1))
     radii.append(np.full(len(angles), rng.uniform(1.5, 3.5)))
-    return tubes(GRID, np.concatenate(paths), np.concatenate(radii))
+    return tubes(GRID, np.concatenate(paths), np.concatenate(radii), margin=PIXEL)
 
 
 def shade(brain: Brain, contrast: dict[str, np.ndarray]) -> np.ndarray:

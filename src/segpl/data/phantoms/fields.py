@@ -71,32 +71,37 @@ def ellipsoid(where: tuple[np.ndarray, ...], centre: np.ndarray, radii: np.ndarr
     return (1 - np.sqrt(squares[0] + squares[1] + squares[2])) * float(np.min(radii))
 
 
-def walk(rng: np.random.Generator, start: np.ndarray, heading: np.ndarray, length: float, wander: float) -> np.ndarray:
-    """A meandering path [steps, 3] of half-millimetre steps; `wander` is how far it turns in a millimetre."""
-    steps = max(2, round(2 * length))
-    headings = heading + np.cumsum(rng.normal(0, wander * np.sqrt(0.5), (steps, 3)), axis=0)
+def walk(
+    rng: np.random.Generator, start: np.ndarray, heading: np.ndarray, length: float, wander: float, pace: float = 0.5
+) -> np.ndarray:
+    """A meandering path [steps, 3] of `pace` millimetres a step; `wander` is how far it turns in a millimetre."""
+    steps = max(2, round(length / pace))
+    headings = heading + np.cumsum(rng.normal(0, wander * np.sqrt(pace), (steps, 3)), axis=0)
     headings /= np.linalg.norm(headings, axis=1, keepdims=True)
-    return start + np.cumsum(0.5 * headings, axis=0)
+    return start + np.cumsum(pace * headings, axis=0)
 
 
-def tubes(grid: Grid, points: np.ndarray, radii: np.ndarray) -> np.ndarray:
-    """How many millimetres each voxel lies inside the union of balls along some paths; FAR away from them all."""
+def tubes(grid: Grid, points: np.ndarray, radii: np.ndarray, margin: float) -> np.ndarray:
+    """How many millimetres each voxel lies inside balls along some paths; FAR where further than `margin` away."""
     depth = np.full(grid.shape, FAR, np.float32)
-    sizes = np.ceil(radii)
+    sizes = np.ceil(2 * radii) / 2
     for size in np.unique(sizes):
-        _stamp(depth, grid, points[sizes == size], radii[sizes == size], reach=float(size) + max(grid.spacing))
+        _stamp(depth, grid, points[sizes == size], radii[sizes == size], reach=float(size) + margin)
     return depth
 
 
 def _stamp(depth: np.ndarray, grid: Grid, points: np.ndarray, radii: np.ndarray, reach: float) -> None:
-    """Deepen `depth` by balls that are all looked at over the same neighbourhood."""
-    sides = [np.arange(-n, n + 1) for n in np.ceil(reach / np.array(grid.spacing)).astype(int)]
-    offsets = np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, 3)
-    voxels = grid.voxels(points)[:, None] + offsets  # [points, offsets, 3]
-    centres = (voxels - (np.array(grid.shape) - 1) / 2) * grid.spacing
-    inside = radii[:, None] - np.linalg.norm(centres - points[:, None], axis=-1)
-    seen = ((voxels >= 0) & (voxels < grid.shape)).all(axis=-1)
-    np.maximum.at(depth, tuple(voxels[seen].T), inside[seen].astype(np.float32))
+    """Deepen `depth`, in place, by balls that all fit into the same neighbourhood of their centres."""
+    middle, flat = grid.voxels(points), np.zeros((len(points), 1), int)
+    squares = np.zeros((len(points), 1), np.float32)
+    for axis, (n, width) in enumerate(zip(grid.shape, grid.spacing, strict=True)):
+        near = int(np.ceil(reach / width))
+        at = middle[:, [axis]] + np.arange(-near, near + 1)
+        square = ((at - (n - 1) / 2) * width - points[:, [axis]]) ** 2
+        square[(at < 0) | (at >= n)] = np.inf  # infinitely far away, so that it changes nothing
+        squares = (squares[:, :, None] + square[:, None].astype(np.float32)).reshape(len(points), -1)
+        flat = (flat[:, :, None] * n + np.clip(at, 0, n - 1)[:, None]).reshape(len(points), -1)
+    np.maximum.at(depth.reshape(-1), flat, radii[:, None].astype(np.float32) - np.sqrt(squares))
 
 
 def occupancy(depth: np.ndarray, edge: float) -> np.ndarray:

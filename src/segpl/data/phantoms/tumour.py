@@ -7,15 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from segpl.data.phantoms.brain import GRID, PIXEL, Brain, contrasts, grow, shade
-from segpl.data.phantoms.fields import (
-    Phantom,
-    direction,
-    ellipsoid,
-    generator,
-    occupancy,
-    paint,
-    smooth_field,
-)
+from segpl.data.phantoms.fields import Phantom, direction, ellipsoid, generator, occupancy, paint, smooth_field
 
 
 class Growth(NamedTuple):
@@ -50,9 +42,9 @@ def draw_growth(rng: np.random.Generator) -> Growth:
     """Where a tumour sits and how large it is: from a nut to a fist, one in five with hardly a core."""
     side = rng.choice([-1, 1])
     centre = np.array([side * rng.uniform(16, 44), rng.uniform(-48, 48), rng.uniform(-24, 34)])
-    radius = rng.uniform(15, 32)
+    radius = rng.uniform(22, 36)
     lobe = direction(rng) * radius * rng.uniform(0.8, 1.2) if rng.random() < 0.4 else None
-    core = rng.uniform(0.1, 0.3) if rng.random() < 0.2 else rng.uniform(0.45, 0.8)
+    core = rng.uniform(0.3, 0.4) if rng.random() < 0.2 else rng.uniform(0.55, 0.85)
     return Growth(centre, radius * np.exp(rng.normal(0, 0.2, 3)), lobe, core, rng.uniform(2.5, 7))
 
 
@@ -77,7 +69,7 @@ def blob(growth: Growth, size: float) -> np.ndarray:
 def infiltrate(rng: np.random.Generator, growth: Growth, brain: Brain) -> Regions:
     """Warp the blobs into a tumour that spreads along white matter and stops at fluid and at the surface."""
     ragged = float(np.min(growth.radii)) * (0.22 * smooth_field(rng, GRID, 10) + 0.1 * smooth_field(rng, GRID, 5))
-    whole = blob(growth, 1) + ragged - 4 * occupancy(brain.grey, 4)
+    whole = blob(growth, 1) + ragged - 3 * occupancy(brain.grey, 4)
     whole = np.minimum.reduce([whole, -brain.ventricles, brain.head - 2])
     core = np.minimum(blob(growth, growth.core) + 0.6 * ragged + 1.5 * smooth_field(rng, GRID, 6), whole - 2)
     rim = growth.rim * (1 + 0.6 * smooth_field(rng, GRID, 9)) - core  # a shell of uneven thickness, with gaps
@@ -103,7 +95,7 @@ def stain(rng: np.random.Generator, brain: Brain, regions: Regions) -> np.ndarra
 
 def bias_field(rng: np.random.Generator) -> np.ndarray:
     """The uneven sensitivity of the receiving coil, around 1."""
-    return np.exp(rng.uniform(0.08, 0.22) * smooth_field(rng, GRID, 60))
+    return np.exp(rng.uniform(0.06, 0.18) * smooth_field(rng, GRID, 60))
 
 
 def acquire(rng: np.random.Generator, image: np.ndarray, head: np.ndarray) -> np.ndarray:

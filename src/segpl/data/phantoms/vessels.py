@@ -4,17 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from segpl.data.phantoms.fields import (
-    Grid,
-    Phantom,
-    direction,
-    generator,
-    occupancy,
-    paint,
-    smooth_field,
-    tubes,
-    walk,
-)
+from segpl.data.phantoms.fields import Grid, Phantom, direction, generator, occupancy, paint, smooth_field, tubes, walk
 
 GRID = Grid((96, 96, 48), (0.8, 0.8, 1.0))
 VOXEL = 0.8
@@ -40,18 +30,18 @@ def draw(seed: int, subject: int) -> Phantom:
 def chest_wall(rng: np.random.Generator) -> np.ndarray:
     """How deep each voxel lies in the soft tissue that curves along one side."""
     x, y, z = GRID.coordinates()
-    bulge = rng.uniform(0.04, 0.1) * (y - rng.uniform(-20, 20)) ** 2 / 10
-    return x - rng.uniform(27, 35) + bulge + 0 * z + 0.5 * smooth_field(rng, GRID, 12)
+    bulge = rng.uniform(0.02, 0.08) * (y - rng.uniform(-20, 20)) ** 2 / 10
+    return x - rng.uniform(30, 36) + bulge + 0 * z + 0.5 * smooth_field(rng, GRID, 12)
 
 
 def vasculature(rng: np.random.Generator) -> np.ndarray:
     """How deep each voxel lies in a vessel: several trees that come in from the side of the heart."""
     trees: Tree = []
-    for _ in range(rng.integers(4, 7)):
+    for _ in range(rng.integers(9, 15)):
         start, heading = entrance(rng)
         trees += branch(rng, start, heading, rng.uniform(1.9, 2.8), THINNEST)
     points, radii = gather(trees)
-    depth = tubes(GRID, points, radii)
+    depth = tubes(GRID, points, radii, margin=VOXEL / 2)
     # the thinnest vessels pass between voxel centres: the voxel that holds the centreline is a vessel nevertheless
     i, j, k = GRID.voxels(points).T
     depth[i, j, k] = np.maximum(depth[i, j, k], 0.01)
@@ -72,13 +62,13 @@ def branch(
     rng: np.random.Generator, start: np.ndarray, heading: np.ndarray, radius: float, thinnest: float, level: int = 0
 ) -> Tree:
     """A vessel and, recursively, those it divides into; the cubes of their radii add up to its own (Murray's law)."""
-    path = walk(rng, start, heading, radius * rng.uniform(3, 7) + 2, 0.12)
+    path = walk(rng, start, heading, radius * rng.uniform(3, 8) + 5, 0.12, pace=max(0.4, radius / 3))
     tapered = np.linspace(radius, 0.92 * radius, len(path))
     tree: Tree = [(path, np.maximum(tapered, thinnest))]
     if radius < thinnest or level > 11 or (np.abs(path[-1]) > GRID.size / 2 + 2).any():
         return tree
     onward = (path[-1] - path[0]) / np.linalg.norm(path[-1] - path[0])
-    share, sideways = rng.uniform(0.15, 0.5), direction(rng)
+    share, sideways = rng.uniform(0.1, 0.5), direction(rng)
     for part, turn in ((share, 0.9), (1 - share, -0.9 * share)):
         tree += branch(rng, path[-1], onward + turn * sideways, 0.92 * radius * part ** (1 / 3), thinnest, level + 1)
     return tree
@@ -108,6 +98,7 @@ def bystanders(rng: np.random.Generator, wall: np.ndarray) -> list[tuple[np.ndar
         (airway - thickness, -990),
         (nodules(rng), rng.uniform(-150, 60)),
         (wall, rng.uniform(-60, 50)),
+        (np.minimum(wall - 1.5, 2 * smooth_field(rng, GRID, 3)), rng.uniform(-120, -80)),  # fat
         (ribs(rng, wall), rng.uniform(250, 600)),
     ]
 
@@ -117,13 +108,13 @@ def airways(rng: np.random.Generator) -> np.ndarray:
     trees: Tree = []
     for _ in range(rng.integers(2, 4)):
         trees += branch(rng, *entrance(rng), rng.uniform(2.6, 4), thinnest=1.4)
-    return tubes(GRID, *gather(trees))
+    return tubes(GRID, *gather(trees), margin=VOXEL / 2)
 
 
 def nodules(rng: np.random.Generator) -> np.ndarray:
     """A handful of small round lesions."""
     count = rng.integers(4, 12)
-    return tubes(GRID, rng.uniform(-0.45, 0.45, (count, 3)) * GRID.size, rng.uniform(1.2, 4, count))
+    return tubes(GRID, rng.uniform(-0.45, 0.45, (count, 3)) * GRID.size, rng.uniform(1.2, 4, count), margin=VOXEL / 2)
 
 
 def fissure(rng: np.random.Generator) -> np.ndarray:

@@ -1,0 +1,163 @@
+"""The command line: thin, and nothing heavy is imported until a command runs."""
+
+import argparse
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from segpl import __version__, describe
+from segpl.errors import UserError
+
+
+def demo(options: argparse.Namespace) -> None:
+    """Train supervised, SegPL and SegPL-VI on built-in phantoms, score them and draw them."""
+    from segpl.demo import demo
+
+    demo(options.task, options.out)
+
+
+def phantom(options: argparse.Namespace) -> None:
+    """Write a phantom data set in the nnU-Net layout."""
+    from segpl.data.phantoms import write_phantoms
+
+    write_phantoms(options.task, options.out, options.subjects, options.seed)
+    print(f"{options.subjects} {options.task} phantoms in {options.out}")
+
+
+def train(options: argparse.Namespace) -> None:
+    """Train a model on a folder of labelled and unlabelled scans."""
+    from segpl.run import RUN_FILE, plan_run, read_yaml
+    from segpl.training import train
+
+    started = options.out / RUN_FILE
+    settings = read_yaml(started) if options.resume and started.is_file() else {"method": "segpl"}
+    if options.config:
+        settings |= read_yaml(options.config)
+    flags = {"method.name": options.method, "labelled": options.labelled, "steps": options.steps, "seed": options.seed}
+    given = {key: value for key, value in flags.items() if value is not None}
+    run = plan_run(options.data, merged(settings, given | dict(options.set)))
+    train(run, options.out, resume=options.resume)
+    print(f"trained {run.method.name()}: {options.out}")
+
+
+def evaluate(options: argparse.Namespace) -> None:
+    """Score a trained run on the test cases: masks and scores.csv."""
+    from segpl.evaluation import evaluate
+    from segpl.evaluation.shifts import Clean, parse_shift
+    from segpl.report.tables import print_summary
+
+    shifts = [Clean(0), *map(parse_shift, options.shift)]
+    scores = evaluate(options.run, options.data, shifts, options.out)
+    print_summary(scores)
+    print(f"scores: {options.out or options.run / 'scores.csv'}")
+
+
+def merged(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Settings with dotted keys such as method.alpha put in their place."""
+    result = {key: dict(value) if isinstance(value, dict) else value for key, value in settings.items()}
+    for key, value in given.items():
+        *path, last = key.split(".")
+        place = result
+        for part in path:
+            inner = place.get(part)
+            place[part] = place = {"name": inner} if isinstance(inner, str) else inner or {}
+        place[last] = value
+    return result
+
+
+def assignment(text: str) -> tuple[str, Any]:
+    """`key=value`, the value read as YAML."""
+    import yaml
+
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form key=value")
+    return key, yaml.safe_load(value)
+
+
+def settings_help() -> str:
+    """What --method and --set accept, from the docstrings of the fields."""
+
+    def lines(title: str, settings: list[describe.Setting], prefix: str = "") -> list[str]:
+        rows = [f"  {prefix + setting.name:<24} {setting.text} [{setting.default}]" for setting in settings]
+        return [title, *rows, ""] if rows else []
+
+    text = ["methods:", *(f"  {name:<24} {method.text}" for name, method in describe.methods().items()), ""]
+    text += lines("settings (--set key=value, or a line of the --config file):", describe.run_settings())
+    text += lines("settings of the methods:", describe.shared_settings(), "method.")
+    for name, method in describe.methods().items():
+        text += lines(f"settings of {name}:", method.settings, "method.")
+    return "\n".join(text)
+
+
+def command_line() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    parser = argparse.ArgumentParser("segpl", description="Semi-supervised segmentation of medical images.")
+    parser.add_argument("--version", action="version", version=f"segpl {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    def command(function: Callable[[argparse.Namespace], None], epilog: str | None = None) -> argparse.ArgumentParser:
+        plain = argparse.RawDescriptionHelpFormatter
+        text = function.__doc__
+        added = commands.add_parser(function.__name__, help=text, description=text, epilog=epilog, formatter_class=plain)
+        added.set_defaults(function=function)
+        return added
+
+    tasks, file = ("tumour", "vessels"), Path
+
+    one = command(demo)
+    one.add_argument("--task", choices=tasks, default="tumour", help="which phantoms [tumour]")
+    one.add_argument("--out", type=file, default=Path("demo"), help="where everything goes [demo]")
+
+    one = command(phantom)
+    one.add_argument("task", choices=tasks)
+    one.add_argument("--out", type=file, required=True, help="the folder to write")
+    one.add_argument("--subjects", type=int, default=24, help="a third labelled, a third unlabelled, a third test [24]")
+    one.add_argument("--seed", type=int, default=0, help="draws the subjects [0]")
+
+    one = command(train, settings_help() if "train" in sys.argv else None)
+    one.add_argument("data", type=file, help="data folder in the nnU-Net layout")
+    one.add_argument("--method", metavar="NAME", help="how to learn; see below [segpl]")
+    one.add_argument("--out", type=file, required=True, metavar="RUN", help="the run directory to make")
+    one.add_argument("--labelled", type=int, metavar="N", help="subjects that keep their label [all]")
+    one.add_argument("--steps", type=int, metavar="N", help="optimiser steps [200]")
+    one.add_argument("--seed", type=int, metavar="N", help="draws the split, the weights and the batches [0]")
+    one.add_argument("--config", type=file, metavar="FILE", help="settings as YAML, such as another run's run.yaml")
+    one.add_argument("--set", type=assignment, action="append", default=[], metavar="KEY=VALUE", help="one setting")
+    one.add_argument("--resume", action="store_true", help="go on from the last checkpoint of RUN, if there is one")
+
+    one = command(evaluate)
+    one.add_argument("run", type=file, metavar="RUN", help="a run directory made by segpl train")
+    one.add_argument("--data", type=file, help="score on another data folder with the same channels and regions")
+    one.add_argument("--shift", action="append", default=[], metavar="NAME=LEVEL", help="also on shifted images: ood=0.1")
+    one.add_argument("--out", type=file, metavar="FILE", help="where the scores go [RUN/scores.csv]")
+    return parser
+
+
+def main() -> None:
+    """Run a command. Exit codes: 0 done; 2 the input is wrong, in one sentence; 1 anything else."""
+    options = command_line().parse_args()
+    try:
+        options.function(options)
+    except UserError as error:
+        sys.exit(_complain(str(error), 2))
+    except OSError as error:
+        sys.exit(_complain(f"{error.filename}: {error.strerror}." if error.filename else str(error), 2))
+    except KeyboardInterrupt:
+        sys.exit(_complain("stopped; what is done is kept.", 1))
+    except Exception as error:
+        with tempfile.NamedTemporaryFile("w", prefix="segpl-", suffix=".log", delete=False) as log:
+            log.write(traceback.format_exc())
+        sys.exit(_complain(f"this should not have happened: {error!r}. Please report it with {log.name}.", 1))
+
+
+def _complain(message: str, code: int) -> int:
+    print(f"segpl: {message}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    main()

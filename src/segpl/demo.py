@@ -1,0 +1,59 @@
+"""The first thing to run: phantoms, three methods, one table and two pictures."""
+
+import time
+from pathlib import Path
+
+from segpl.data.layouts import read_dataset
+from segpl.data.phantoms import Task, write_phantoms
+from segpl.data.splits import cases_for_test
+from segpl.evaluation import evaluate
+from segpl.methods.segpl_vi import SegPLVI
+from segpl.progress import console
+from segpl.report.figures import draw_masks, draw_threshold
+from segpl.report.tables import print_summary, read_scores
+from segpl.run import plan_run
+from segpl.training import train
+
+METHODS = ("supervised", "segpl", "segpl-vi")
+SETTINGS = {
+    "tumour": {"labelled": 2, "steps": 200},
+    "vessels": {"labelled": 2, "steps": 200, "ratio": 4},
+}
+"""The same for every method, so that only the method differs."""
+
+
+def demo(task: Task, folder: Path) -> None:
+    """Train, score and draw the three methods; what an earlier call finished is not done again."""
+    started = time.monotonic()
+    data = folder / f"data-{task}"
+    if not (data / "dataset.json").is_file():
+        write_phantoms(task, data)
+    runs = {method: folder / f"{task}-{method}" for method in METHODS}
+    for method, directory in runs.items():
+        train(plan_run(data, {"method": method, **SETTINGS[task]}), directory, resume=True)
+        if not (directory / "scores.csv").is_file():
+            evaluate(directory)
+    print_summary(read_scores(list(runs.values())))
+    for file in (_picture(task, folder, data, runs), _threshold(folder / f"{task}-threshold.png", runs["segpl-vi"])):
+        print(f"picture: {file}")
+    console.print(f"done in {time.monotonic() - started:.0f} s")
+
+
+def _picture(task: Task, folder: Path, data: Path, runs: dict[str, Path]) -> Path:
+    dataset = read_dataset(data)
+    cases = cases_for_test(dataset, seed=0)[:3]
+    masks = {method: {case.name: run / "masks" / f"{case.name}.nii.gz" for case in cases} for method, run in runs.items()}
+    figure = draw_masks(
+        {case.name: case.images[0] for case in cases},
+        {case.name: case.label for case in cases if case.label},
+        masks,
+        [region.name for region in dataset.regions],
+    )
+    file = folder / f"{task}-masks.png"
+    figure.savefig(file, dpi=130)
+    return file
+
+
+def _threshold(file: Path, run: Path) -> Path:
+    draw_threshold(run / "log.csv", SegPLVI.prior_mean, SegPLVI.prior_deviation).savefig(file, dpi=130)
+    return file

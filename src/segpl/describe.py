@@ -1,0 +1,57 @@
+"""Help texts read off the source: a field's docstring is its help. Nothing is imported, so `--help` stays quick."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+PACKAGE = Path(__file__).parent
+NOT_METHODS = {"__init__", "base"}
+
+
+class Setting(NamedTuple):
+    """One field of a dataclass."""
+
+    name: str
+    default: str
+    text: str
+
+
+class Description(NamedTuple):
+    """A dataclass as a user sees it."""
+
+    text: str
+    settings: list[Setting]
+
+
+def methods() -> dict[str, Description]:
+    """Every method by name: one file each, the dataclass in it is the method."""
+    files = sorted(file for file in (PACKAGE / "methods").glob("*.py") if file.stem not in NOT_METHODS)
+    return {file.stem.replace("_", "-"): _dataclasses(file)[-1][1] for file in files}
+
+
+def shared_settings() -> list[Setting]:
+    """The settings that methods have in common."""
+    return [setting for _, description in _dataclasses(PACKAGE / "methods/base.py") for setting in description.settings]
+
+
+def run_settings() -> list[Setting]:
+    """The settings of a run."""
+    return dict(_dataclasses(PACKAGE / "run.py"))["Run"].settings
+
+
+def _dataclasses(file: Path) -> list[tuple[str, Description]]:
+    module = ast.parse(file.read_text(encoding="utf-8"))
+    classes = [node for node in module.body if isinstance(node, ast.ClassDef) and node.decorator_list]
+    return [(node.name, Description(_first_line(node), list(_settings(node)))) for node in classes]
+
+
+def _first_line(node: ast.ClassDef) -> str:
+    return (ast.get_docstring(node) or "").partition("\n")[0]
+
+
+def _settings(node: ast.ClassDef) -> Iterator[Setting]:
+    for field, text in zip(node.body, node.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            default = ast.unparse(field.value) if field.value else "from the data"
+            yield Setting(ast.unparse(field.target), default, " ".join(str(text.value.value).split()))

@@ -1,0 +1,16 @@
+"""Progress of long work on standard error: a bar in a terminal, plain lines elsewhere."""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from rich.console import Console
+from rich.progress import track as rich_track
+
+T = TypeVar("T")
+
+console = Console(stderr=True, highlight=False)
+
+
+def track(items: Sequence[T], description: str) -> Iterable[T]:
+    """The items one by one, with a bar that goes away at the end; silent where nobody watches."""
+    return rich_track(items, description, console=console, transient=True, disable=not console.is_terminal)

@@ -1,0 +1,61 @@
+"""Scores as tables: mean and spread over subjects."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from segpl.errors import UserError
+
+
+def read_scores(runs: Sequence[Path]) -> pd.DataFrame:
+    """The scores of several runs, one below the other."""
+    files = [run / "scores.csv" for run in runs]
+    for file in files:
+        if not file.is_file():
+            raise UserError(f"{file} does not exist: make it with segpl evaluate {file.parent}.")
+    return pd.concat([pd.read_csv(file) for file in files], ignore_index=True)
+
+
+def summary(scores: pd.DataFrame) -> pd.DataFrame:
+    """Mean and standard deviation over subjects of each metric, in per cent, with the number of subjects behind it.
+
+    The cases of a subject are averaged first. Undefined scores (truth and mask both empty) are left out.
+    """
+    keys = ["run", "method", "shift", "level", "metric", "region"]
+    defined = scores.dropna(subset=["value"])
+    subjects = defined.groupby([*keys, "subject"], sort=False)["value"].mean()
+    mean_region = subjects.groupby([key for key in (*keys, "subject") if key != "region"], sort=False).mean()
+    mean_region = mean_region.reset_index().assign(region="mean").set_index([*keys, "subject"])["value"]
+    table = 100 * pd.concat([subjects, mean_region])
+    return table.groupby(keys, sort=False).agg(["mean", "std", "count"]).reset_index()
+
+
+def print_summary(scores: pd.DataFrame) -> None:
+    """The summary on the terminal: a row per run and shift, a column per region, IoU above Dice."""
+    rows = summary(scores)
+    regions = list(rows["region"].unique())
+    if len(regions) == 2:  # one region is its own mean
+        regions = regions[:1]
+    for metric, title in (("iou", "Foreground IoU in %"), ("dice", "Dice in %")):
+        part = rows[rows["metric"] == metric]
+        subjects = part["count"].max()
+        table = Table(title=f"{title}: mean ± standard deviation over {subjects} test subjects", title_justify="left")
+        table.add_column("method")
+        if (part["shift"] != "clean").any():
+            table.add_column("shift")
+        for region in regions:
+            table.add_column(region, justify="right")
+        for (_, method, shift, level), group in part.groupby(["run", "method", "shift", "level"], sort=False):
+            cells = [_cell(group[group["region"] == region]) for region in regions]
+            table.add_row(method, *([f"{shift} {level:g}"] if "shift" in [c.header for c in table.columns] else []), *cells)
+        Console().print(table)
+
+
+def _cell(row: pd.DataFrame) -> str:
+    if row.empty:
+        return "undefined"
+    mean, std = row["mean"].item(), row["std"].item()
+    return f"{mean:.1f}" + ("" if pd.isna(std) else f" ± {std:.1f}")

@@ -1,0 +1,150 @@
+"""The only training loop: a run in, a run directory out."""
+
+import json
+import logging
+import warnings
+from dataclasses import asdict
+from pathlib import Path
+
+import lightning
+import torch
+from lightning.pytorch.callbacks import ModelCheckpoint
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import PolynomialLR
+from torch.utils.data import DataLoader
+
+from segpl.data.batches import Steps
+from segpl.data.layouts import read_dataset
+from segpl.data.loading import Volume, load
+from segpl.data.splits import TrainingCases, training_cases
+from segpl.draws import Stream, seeds
+from segpl.errors import UserError
+from segpl.logbook import Logbook, ProgressBar, write_provenance
+from segpl.progress import console, track
+from segpl.run import RUN_FILE, WEIGHTS_FILE, Run, read_run
+from segpl.scores import iou
+from segpl.types import Batch
+from segpl.windows import mask, predict_volume
+
+LAST, BEST = Path("checkpoints/last.ckpt"), Path("checkpoints/best.ckpt")
+
+
+class Learner(lightning.LightningModule):
+    """One method learning on one set of steps, as Lightning wants to see it."""
+
+    def __init__(self, run: Run, model: nn.Module, steps: Steps, validation: list[Volume]):
+        super().__init__()
+        self.run, self.model, self.steps, self.validation = run, model, steps, validation
+
+    def train_dataloader(self) -> DataLoader[Batch]:
+        """The steps up to the next validation. Asked for anew each time, so a resumed run begins where it stopped."""
+        start = self.global_step
+        block = range(start, min(start + self.run.validate_every, self.run.steps))
+        return DataLoader(self.steps, batch_size=None, sampler=block)
+
+    def val_dataloader(self) -> DataLoader[tuple[Tensor, Tensor]]:
+        """Image and truth of the validation cases, one whole case after the other."""
+        return DataLoader([(volume.x, volume.y) for volume in self.validation], batch_size=None)  # type: ignore[arg-type]
+
+    def training_step(self, batch: Batch, _: int) -> Tensor:
+        """The method's losses; whatever it draws from torch's own generator depends on seed and step alone."""
+        step = self.global_step
+        torch.manual_seed(int(seeds(self.run.seed, Stream.TORCH, step, count=1)))
+        losses = self.run.method.losses(self.model, batch, progress=step / self.run.steps)
+        rate = torch.tensor(self.trainer.optimizers[0].param_groups[0]["lr"])
+        seen = {"learning_rate": rate, "loss": losses.total, **losses.terms, **losses.watched}
+        if losses.threshold is not None:
+            seen |= {"threshold": losses.threshold.mean(), "threshold_spread": losses.threshold.std()}
+        self.log_dict({name: value.detach() for name, value in seen.items()})
+        return losses.total
+
+    def validation_step(self, case: tuple[Tensor, Tensor], _: int) -> None:
+        """Foreground IoU of a whole validation case, averaged over the regions that are there."""
+        x, y = case
+        p = predict_volume(lambda window: self.run.method.predict(self.model, window), x, self.run.patch)
+        self.log("validation_iou", iou(mask(p), y).nanmean().nan_to_num(), batch_size=1)
+
+    def configure_optimizers(self) -> dict[str, object]:
+        """Adam with polynomial decay, step by step."""
+        optimiser = torch.optim.Adam(self.model.parameters(), lr=self.run.learning_rate)
+        decay = PolynomialLR(optimiser, total_iters=self.run.steps, power=0.9)
+        return {"optimizer": optimiser, "lr_scheduler": {"scheduler": decay, "interval": "step"}}
+
+
+def train(run: Run, directory: Path, resume: bool = False) -> Path:
+    """Train and leave everything in `directory`; with `resume`, go on from its last checkpoint."""
+    dataset = read_dataset(run.data)
+    cases = training_cases(dataset, run.labelled, run.seed)
+    _claim(run, directory, resume)
+    if (directory / WEIGHTS_FILE).is_file():
+        return directory
+    write_provenance(directory / "provenance.json", run.data)
+    split = {part: [case.name for case in getattr(cases, part)] for part in asdict(cases)}
+    (directory / "split.json").write_text(json.dumps(split, indent=2) + "\n", encoding="utf-8")
+    labelled, unlabelled, validation = (
+        [load(case, dataset.regions) for case in track(part, "Reading scans")]
+        for part in (cases.labelled, cases.unlabelled, cases.validation)
+    )
+    _say(cases, directory)
+    steps = Steps(labelled, unlabelled, run.seed, run.patch, run.batch, run.ratio, run.foreground)
+    learner = Learner(run, run.build(dataset), steps, validation)
+    _fit(learner, directory)
+    best = torch.load(directory / BEST, map_location="cpu", weights_only=True)["state_dict"]
+    save_file({name.removeprefix("model."): w.contiguous() for name, w in best.items()}, directory / WEIGHTS_FILE)
+    return directory
+
+
+def _fit(learner: Learner, directory: Path) -> None:
+    run, validates = learner.run, bool(learner.validation)
+    keep = ModelCheckpoint(
+        directory / BEST.parent,
+        filename=BEST.stem,
+        monitor="validation_iou" if validates else None,
+        mode="max",
+        save_last=True,
+        save_on_train_epoch_end=True,
+        enable_version_counter=False,
+    )
+    half = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Lightning's advice on workers and intervals is settled here on purpose
+        trainer = lightning.Trainer(
+            max_steps=run.steps,
+            precision="bf16-mixed" if half else "32-true",
+            callbacks=[Logbook(directory / "log.csv"), ProgressBar(run.method.name(), run.steps), keep],
+            logger=False,
+            limit_val_batches=1.0 if validates else 0,
+            reload_dataloaders_every_n_epochs=1,
+            num_sanity_val_steps=0,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        )
+        last = directory / LAST
+        trainer.fit(learner, ckpt_path=last if last.is_file() else None, weights_only=False)
+    if trainer.interrupted:
+        raise KeyboardInterrupt
+
+
+def _claim(run: Run, directory: Path, resume: bool) -> None:
+    """Make the run directory, or make sure that it is this run's own."""
+    file = directory / RUN_FILE
+    if file.is_file() and not resume:
+        raise UserError(f"{directory} holds a run already: add --resume to go on with it, or choose another --out.")
+    if file.is_file() and (kept := read_run(directory).mapping()) != run.mapping():
+        changed = [f"{key}: {kept[key]}" for key, value in run.mapping().items() if kept[key] != value]
+        raise UserError(
+            f"{file} was started with {'; '.join(changed)}: --resume goes on as it was; choose another --out."
+        )
+    if directory.exists() and not file.is_file() and any(directory.iterdir()):
+        raise UserError(f"{directory} is not empty and holds no run: choose another --out.")
+    directory.mkdir(parents=True, exist_ok=True)
+    run.save(directory)
+
+
+def _say(cases: TrainingCases, directory: Path) -> None:
+    counts = f"{len(cases.labelled)} labelled, {len(cases.unlabelled)} unlabelled, {len(cases.validation)} validation"
+    console.print(f"{counts} cases -> {directory}")
+    if not cases.validation:
+        console.print("No subject is left for validation: the last weights are kept.")

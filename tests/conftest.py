@@ -1,0 +1,62 @@
+"""Shapes and types are checked at run time, but only here. What tests share."""
+
+from jaxtyping import install_import_hook
+
+install_import_hook("segpl", "beartype.beartype")  # before anything of segpl is imported
+
+import os  # noqa: E402
+import subprocess  # noqa: E402
+import sys  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+import pytest  # noqa: E402
+import torch  # noqa: E402
+
+from segpl.data.phantoms import write_phantoms  # noqa: E402
+from segpl.networks import UNet  # noqa: E402
+from segpl.types import Batch  # noqa: E402
+
+torch.set_num_threads(1)  # two test processes on two cores; more threads than cores stall each other
+
+
+@pytest.fixture(scope="session")
+def tumours(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six tumour phantoms: two labelled, two unlabelled, two test subjects."""
+    return write_phantoms("tumour", tmp_path_factory.mktemp("data") / "tumours", subjects=6)
+
+
+@pytest.fixture(scope="session")
+def vessels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_phantoms("vessels", tmp_path_factory.mktemp("data") / "vessels", subjects=6)
+
+
+@pytest.fixture(params=[(16, 16), (16, 16, 3)], ids=["2D", "3D"])
+def patch(request: pytest.FixtureRequest) -> tuple[int, ...]:
+    return request.param
+
+
+@pytest.fixture
+def batch(patch: tuple[int, ...]) -> Batch:
+    """Two labelled and three unlabelled images of two channels, with two regions that can be seen in the channels."""
+    draw = torch.Generator().manual_seed(7)
+    x = torch.randn(5, 2, *patch, generator=draw)
+    y = (x[:2] > 0.3).float()
+    return Batch(x[:2], y, x[2:], torch.tensor([11, 12, 13]))
+
+
+@pytest.fixture
+def network(patch: tuple[int, ...]) -> Callable[[], UNet]:
+    return lambda: UNet(inputs=2, regions=2, channels=4, patch=patch)
+
+
+@pytest.fixture
+def segpl() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """The command line as a user calls it, in a process of its own."""
+
+    def call(*words: object) -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-m", "segpl", *map(str, words)]
+        return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+    return call

@@ -1,0 +1,101 @@
+"""The paper's equations, and the identities between its methods."""
+
+import pytest
+import torch
+from torch.distributions import Normal, kl_divergence
+
+from segpl.losses import dice_loss
+from segpl.methods.segpl import SegPL
+from segpl.methods.segpl_vi import SegPLVI
+from segpl.methods.supervised import Supervised
+from segpl.types import Batch
+
+
+def gradients(method, model, batch, progress=1.0):
+    model.zero_grad()
+    method.losses(model, batch, progress).total.backward()
+    return {name.removeprefix("theta."): weight.grad.clone() for name, weight in model.named_parameters()}
+
+
+def test_a_batch_has_no_room_for_labels_of_unlabelled_images():
+    assert Batch._fields == ("x_l", "y_l", "x_u", "seeds_u")
+
+
+def test_eq_3_segpl_by_hand(network, batch):
+    model = network()
+    p_l, p_u = model(batch.x_l).sigmoid(), model(batch.x_u).sigmoid()
+    by_hand = dice_loss(p_l, batch.y_l) + 0.3 * dice_loss(p_u, (p_u > 0.6).float())
+    torch.testing.assert_close(SegPL(alpha=0.3, threshold=0.6).losses(model, batch, 1.0).total, by_hand)
+
+
+def test_eq_3_with_alpha_0_is_supervised(network, batch):
+    model = network()
+    ours, theirs = gradients(SegPL(alpha=0), model, batch), gradients(Supervised(), model, batch)
+    for name, gradient in theirs.items():
+        torch.testing.assert_close(ours[name], gradient, msg=name)
+
+
+def test_warm_up_scales_only_the_unlabelled_term(network, batch):
+    model, method = network(), SegPL(alpha=0.4, start=0.2, warm_up=0.4)
+    terms = [method.losses(model, batch, progress).terms for progress in (0.1, 0.4, 1.0)]
+    assert terms[0]["unlabelled"].item() == 0
+    assert terms[1]["unlabelled"].item() == pytest.approx(terms[2]["unlabelled"].item() / 2)
+    assert terms[0]["labelled"].item() == terms[2]["labelled"].item()
+
+
+def without_spread(method, network):
+    """A model whose posterior is a point at 1/2, whatever the image."""
+    model = method.build(network)
+    for layer, bias in ((model["phi"].mu, 0.0), (model["phi"].log_sigma, -20.0)):
+        torch.nn.init.zeros_(layer.weight)
+        torch.nn.init.constant_(layer.bias, bias)
+    return model
+
+
+def test_segpl_vi_without_spread_at_one_half_is_segpl(network, batch):
+    method = SegPLVI(alpha=0.7)
+    model = without_spread(method, network)
+    ours, theirs = gradients(method, model, batch), gradients(SegPL(alpha=0.7), model["theta"], batch)
+    for name, gradient in theirs.items():
+        torch.testing.assert_close(ours[name], gradient, msg=name)
+    p = method.predict(model, batch.x_u, samples=3)
+    torch.testing.assert_close(p, model["theta"](batch.x_u).sigmoid().expand_as(p))
+
+
+def test_eq_8_kl_equals_torch_distributions():
+    mu, sigma, mu_beta, sigma_beta = 0.62, 0.23, 0.4, 0.1
+    eq_8 = (
+        torch.log(torch.tensor(sigma_beta)) - torch.log(torch.tensor(sigma))
+        + (sigma**2 + (mu - mu_beta) ** 2) / (2 * sigma_beta**2) - 0.5
+    )
+    torch.testing.assert_close(kl_divergence(Normal(mu, sigma), Normal(mu_beta, sigma_beta)), eq_8)
+
+
+def test_eq_8_is_eq_3_plus_the_kl(network, batch):
+    method = SegPLVI(alpha=0.5, prior_mean=0.4)
+    model = method.build(network)
+    torch.nn.init.constant_(model["phi"].mu.bias, 1.0)  # off the prior
+    losses = method.losses(model, batch, 1.0)
+    posterior = model["phi"](model["theta"].features(batch.x_u))
+    eq_8 = (0.1 / posterior.stddev).log() + (posterior.variance + (posterior.mean - 0.4) ** 2) / 0.02 - 0.5
+    torch.testing.assert_close(losses.terms["kl"], eq_8.mean())
+    p_u = model["theta"](batch.x_u).sigmoid()
+    torch.testing.assert_close(losses.terms["unlabelled"], 0.5 * dice_loss(p_u, losses.y_u))
+
+
+def test_segpl_vi_gives_phi_no_gradient_from_the_data(network, batch):
+    method = SegPLVI(alpha=1.0, kl_weight=0.0)
+    model = method.build(network)
+    method.losses(model, batch, 1.0).total.backward()
+    assert all(weight.grad is None or not weight.grad.any() for weight in model["phi"].parameters())
+
+
+def test_samples_of_segpl_vi_are_masks_cut_at_t(network, batch):
+    method = SegPLVI()
+    model = method.build(network)
+    torch.nn.init.constant_(model["phi"].mu.bias, 0.8)
+    features = model["theta"].features(batch.x_u)
+    p, posterior = model["theta"].head(features).sigmoid(), model["phi"](features)
+    (sample,) = method.predict(model, batch.x_u)
+    median = posterior.mean.reshape(*posterior.mean.shape, *[1] * (p.ndim - 2))
+    assert torch.equal(sample > 0.5, p > median)

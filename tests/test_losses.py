@@ -1,0 +1,46 @@
+import pytest
+import torch
+
+from segpl.losses import dice_bce_loss, dice_loss, pseudo_label, ramp
+
+
+def test_eq_1_pseudo_label_by_hand():
+    p = torch.tensor([[[0.2, 0.5, 0.51, 0.9]]])
+    assert pseudo_label(p, 0.5).tolist() == [[[0, 0, 1, 1]]]
+
+
+def test_eq_1_takes_one_threshold_per_image_and_class():
+    p = torch.full((2, 2, 3), 0.5)
+    y = pseudo_label(p, torch.tensor([[0.4, 0.6], [0.6, 0.4]]))
+    assert y[..., 0].tolist() == [[1, 0], [0, 1]]
+
+
+def test_eq_1_passes_no_gradient():
+    p = torch.rand(1, 1, 4, requires_grad=True)
+    assert not pseudo_label(p, 0.5).requires_grad
+
+
+def test_eq_3_dice_by_hand():
+    p = torch.tensor([[[1.0, 1.0, 0.0, 0.0]], [[0.5, 0.0, 0.0, 0.0]]])
+    y = torch.tensor([[[1.0, 0.0, 0.0, 0.0]], [[1.0, 0.0, 0.0, 0.0]]])
+    by_hand = ((1 - 2 * 1 / 3) + (1 - 2 * 0.5 / 1.5)) / 2  # the mean over images, not one Dice of them all
+    assert dice_loss(p, y).item() == pytest.approx(by_hand, abs=1e-4)
+
+
+def test_dice_of_two_empty_masks_is_no_loss():
+    assert dice_loss(torch.zeros(1, 1, 8), torch.zeros(1, 1, 8)).item() == pytest.approx(0, abs=1e-6)
+
+
+def test_dice_bce_by_hand():
+    p, y = torch.tensor([[[0.8, 0.4]]]), torch.tensor([[[1.0, 0.0]]])
+    bce = -(torch.log(torch.tensor(0.8)) + torch.log(torch.tensor(0.6))) / 2
+    dice = 1 - 2 * 0.8 / (1.2 + 1)
+    assert dice_bce_loss(p, y).item() == pytest.approx(0.5 * dice + 0.5 * bce.item(), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("progress", "start", "length", "weight"),
+    [(0, 0, 0, 1), (0.1, 0.2, 0.1, 0), (0.25, 0.2, 0.1, 0.5), (0.3, 0.2, 0.1, 1), (1, 0.2, 0.1, 1), (0.2, 0.2, 0, 1)],
+)
+def test_ramp_is_a_straight_line(progress, start, length, weight):
+    assert ramp(progress, start, length) == pytest.approx(weight)
