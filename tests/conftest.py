@@ -2,7 +2,7 @@
 
 from jaxtyping import install_import_hook
 
-install_import_hook("segpl", "beartype.beartype")  # before anything of segpl is imported
+install_import_hook("segpl", "typechecker.check")  # before anything of segpl is imported
 
 import os  # noqa: E402
 import subprocess  # noqa: E402

@@ -102,7 +102,9 @@ def command_line() -> argparse.ArgumentParser:
     def command(function: Callable[[argparse.Namespace], None], epilog: str | None = None) -> argparse.ArgumentParser:
         plain = argparse.RawDescriptionHelpFormatter
         text = function.__doc__
-        added = commands.add_parser(function.__name__, help=text, description=text, epilog=epilog, formatter_class=plain)
+        added = commands.add_parser(
+            function.__name__, help=text, description=text, epilog=epilog, formatter_class=plain
+        )
         added.set_defaults(function=function)
         return added
 
@@ -132,7 +134,9 @@ def command_line() -> argparse.ArgumentParser:
     one = command(evaluate)
     one.add_argument("run", type=file, metavar="RUN", help="a run directory made by segpl train")
     one.add_argument("--data", type=file, help="score on another data folder with the same channels and regions")
-    one.add_argument("--shift", action="append", default=[], metavar="NAME=LEVEL", help="also on shifted images: ood=0.1")
+    one.add_argument(
+        "--shift", action="append", default=[], metavar="NAME=LEVEL", help="also on shifted images: ood=0.1"
+    )
     one.add_argument("--out", type=file, metavar="FILE", help="where the scores go [RUN/scores.csv]")
     return parser
 

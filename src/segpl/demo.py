@@ -42,7 +42,9 @@ def demo(task: Task, folder: Path) -> None:
 def _picture(task: Task, folder: Path, data: Path, runs: dict[str, Path]) -> Path:
     dataset = read_dataset(data)
     cases = cases_for_test(dataset, seed=0)[:3]
-    masks = {method: {case.name: run / "masks" / f"{case.name}.nii.gz" for case in cases} for method, run in runs.items()}
+    masks = {
+        method: {case.name: run / "masks" / f"{case.name}.nii.gz" for case in cases} for method, run in runs.items()
+    }
     figure = draw_masks(
         {case.name: case.images[0] for case in cases},
         {case.name: case.label for case in cases if case.label},

@@ -9,11 +9,12 @@ import sys
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from lightning import Callback, LightningModule, Trainer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from segpl.files import write_text
 from segpl.progress import console
 
 
@@ -29,7 +30,7 @@ class Logbook(Callback):
         if self.file.is_file():
             lines = self.file.read_text(encoding="utf-8").splitlines(keepends=True)
             kept = [line for line in lines[1:] if int(line.partition(",")[0]) <= trainer.global_step]
-            _replace(self.file, "".join(lines[:1] + kept) if kept else "")
+            write_text(self.file, "".join(lines[:1] + kept) if kept else "")
 
     def on_train_batch_end(self, trainer: Trainer, learner: LightningModule, outputs: Any, batch: Any, _: int) -> None:
         """Take down what the step logged."""
@@ -50,11 +51,13 @@ class Logbook(Callback):
 class ProgressBar(Callback):
     """One bar over all steps, with the loss, the validation IoU and the threshold; plain lines without a terminal."""
 
-    NAMES = {"loss": "loss", "validation_iou": "validation IoU", "threshold": "T"}
+    NAMES: ClassVar = {"loss": "loss", "validation_iou": "validation IoU", "threshold": "T"}
 
     def __init__(self, description: str, steps: int):
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self.bar = Progress(*columns, TextColumn("{task.fields[seen]}"), console=console, disable=not console.is_terminal)
+        self.bar = Progress(
+            *columns, TextColumn("{task.fields[seen]}"), console=console, disable=not console.is_terminal
+        )
         self.task = self.bar.add_task(description, total=steps, seen="")
         self.description, self.steps = description, steps
 
@@ -91,7 +94,7 @@ def write_provenance(file: Path, data: Path) -> None:
         "machine": {"system": platform.platform(), "processors": os.cpu_count()},
         "data": {"folder": str(data), "fingerprint": _fingerprint(data)},
     }
-    _replace(file, json.dumps(contents, indent=2) + "\n")
+    write_text(file, json.dumps(contents, indent=2) + "\n")
 
 
 def _fingerprint(folder: Path) -> str:
@@ -103,10 +106,3 @@ def _fingerprint(folder: Path) -> str:
 
 def _plain(value: Any) -> Any:
     return repr(float(value)) if value != "" and not isinstance(value, int) else value
-
-
-def _replace(file: Path, text: str) -> None:
-    """Write in one go: a kill leaves the old file or the new one, never a half."""
-    draft = file.with_name(file.name + ".part")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(file)

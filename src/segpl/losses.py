@@ -11,7 +11,7 @@ _dice = DiceLoss()  # soft Dice per image and channel, then the mean (Eq. 3 aver
 def pseudo_label(
     p: Float[Tensor, "B K *space"], threshold: float | Float[Tensor, "B K"]
 ) -> Float[Tensor, "B K *space"]:
-    """y' = 1(p > T) (Eq. 1), with one T for all or one per image and class; no gradient passes an indicator."""
+    """Y' = 1(p > T) (Eq. 1), with one T for all or one per image and class; no gradient passes an indicator."""
     if isinstance(threshold, Tensor):
         threshold = threshold.reshape(threshold.shape + (1,) * (p.ndim - 2))
     return (p > threshold).to(p.dtype)

@@ -57,26 +57,23 @@ class ThresholdPosterior(nn.Module):
     """
 
     GRID = 8
-    """What the features are pooled to, an axis (thin axes stay as they are): coarse, yet a 3 x 3 kernel has neighbours."""
+    """The size that features are pooled to (thin axes stay as they are): coarse, yet a 3 x 3 kernel has neighbours."""
 
     def __init__(self, channels: int, regions: int, dimensions: int, mean: float, deviation: float):
         super().__init__()
         convolution = nn.Conv2d if dimensions == 2 else nn.Conv3d
-        self.pool = nn.functional.adaptive_avg_pool2d if dimensions == 2 else nn.functional.adaptive_avg_pool3d
         # One group over all channels: instance norm would erase how strong the features are, which is what phi reads.
-        self.block = nn.Sequential(
-            convolution(channels, channels, 3, padding=1), nn.GroupNorm(1, channels), nn.ReLU()
-        )
+        self.block = nn.Sequential(convolution(channels, channels, 3, padding=1), nn.GroupNorm(1, channels), nn.ReLU())
         self.mu = convolution(channels, regions, 1)
         self.log_sigma = convolution(channels, regions, 1)
         for layer, start in ((self.mu, log(mean / (1 - mean))), (self.log_sigma, log(deviation))):
             nn.init.normal_(layer.weight, std=0.01)
-            nn.init.constant_(layer.bias, start)
+            nn.init.constant_(layer.bias, start)  # type: ignore[arg-type]
 
     def forward(self, features: Float[Tensor, "B F *space"]) -> Normal:
         """p(T | x) (Eq. 6), one Normal per image and class."""
-        grid = [min(self.GRID, n) for n in features.shape[2:]]
-        maps = self.block(self.pool(features, grid))
+        pool = nn.functional.adaptive_avg_pool2d if features.ndim == 4 else nn.functional.adaptive_avg_pool3d
+        maps = self.block(pool(features, tuple(min(self.GRID, n) for n in features.shape[2:])))  # type: ignore[arg-type]
         mu, log_sigma = (layer(maps).flatten(2).mean(2) for layer in (self.mu, self.log_sigma))
         return Normal(mu.sigmoid(), log_sigma.exp())
 

@@ -14,6 +14,7 @@ from segpl.data.cases import Dataset
 from segpl.data.layouts import read_dataset
 from segpl.data.plan import plan
 from segpl.errors import UserError
+from segpl.files import write_text
 from segpl.methods import METHODS, Method
 from segpl.networks import UNet
 
@@ -66,7 +67,7 @@ class Run:
 
     def save(self, directory: Path) -> None:
         """Write `run.yaml`."""
-        (directory / RUN_FILE).write_text(yaml.safe_dump(self.mapping(), sort_keys=False), encoding="utf-8")
+        write_text(directory / RUN_FILE, yaml.safe_dump(self.mapping(), sort_keys=False))
 
 
 def plan_run(data: Path, settings: dict[str, Any]) -> Run:
@@ -79,7 +80,9 @@ def read_run(directory: Path) -> Run:
     """The run that `run.yaml` describes."""
     file = directory / RUN_FILE
     if not file.is_file():
-        raise UserError(f"{directory} is not a run directory (it has no {RUN_FILE}): give a folder made by segpl train.")
+        raise UserError(
+            f"{directory} is not a run directory (it has no {RUN_FILE}): give a folder made by segpl train."
+        )
     return run_from(read_yaml(file), source=str(file))
 
 
@@ -123,7 +126,9 @@ def load_model(directory: Path, run: Run, dataset: Dataset) -> nn.Module:
     """The trained model of a run directory: the weights that were best on the validation cases."""
     file = directory / WEIGHTS_FILE
     if not file.is_file():
-        raise UserError(f"{directory} has no {WEIGHTS_FILE}: its training has not ended; go on with segpl train --resume.")
+        raise UserError(
+            f"{directory} has no {WEIGHTS_FILE}: its training has not ended; go on with segpl train --resume."
+        )
     model = run.build(dataset)
     model.load_state_dict(load_file(file))
     return model.eval()

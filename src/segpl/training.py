@@ -7,9 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 import lightning
+import safetensors.torch
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
-from safetensors.torch import save_file
+from lightning.pytorch.utilities.types import OptimizerLRSchedulerConfig
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import PolynomialLR
 from torch.utils.data import DataLoader
@@ -20,6 +21,7 @@ from segpl.data.loading import Volume, load
 from segpl.data.splits import TrainingCases, training_cases
 from segpl.draws import Stream, seeds
 from segpl.errors import UserError
+from segpl.files import write_bytes, write_text
 from segpl.logbook import Logbook, ProgressBar, write_provenance
 from segpl.progress import console, track
 from segpl.run import RUN_FILE, WEIGHTS_FILE, Run, read_run
@@ -65,7 +67,7 @@ class Learner(lightning.LightningModule):
         p = predict_volume(lambda window: self.run.method.predict(self.model, window), x, self.run.patch)
         self.log("validation_iou", iou(mask(p), y).nanmean().nan_to_num(), batch_size=1)
 
-    def configure_optimizers(self) -> dict[str, object]:
+    def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         """Adam with polynomial decay, step by step."""
         optimiser = torch.optim.Adam(self.model.parameters(), lr=self.run.learning_rate)
         decay = PolynomialLR(optimiser, total_iters=self.run.steps, power=0.9)
@@ -81,7 +83,7 @@ def train(run: Run, directory: Path, resume: bool = False) -> Path:
         return directory
     write_provenance(directory / "provenance.json", run.data)
     split = {part: [case.name for case in getattr(cases, part)] for part in asdict(cases)}
-    (directory / "split.json").write_text(json.dumps(split, indent=2) + "\n", encoding="utf-8")
+    write_text(directory / "split.json", json.dumps(split, indent=2) + "\n")
     labelled, unlabelled, validation = (
         [load(case, dataset.regions) for case in track(part, "Reading scans")]
         for part in (cases.labelled, cases.unlabelled, cases.validation)
@@ -91,7 +93,8 @@ def train(run: Run, directory: Path, resume: bool = False) -> Path:
     learner = Learner(run, run.build(dataset), steps, validation)
     _fit(learner, directory)
     best = torch.load(directory / BEST, map_location="cpu", weights_only=True)["state_dict"]
-    save_file({name.removeprefix("model."): w.contiguous() for name, w in best.items()}, directory / WEIGHTS_FILE)
+    weights = {name.removeprefix("model."): weight.contiguous() for name, weight in best.items()}
+    write_bytes(directory / WEIGHTS_FILE, safetensors.torch.save(weights))
     return directory
 
 

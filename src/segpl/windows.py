@@ -30,5 +30,3 @@ def predict_volume(
 def mask(p: Float[Tensor, "S K *space"]) -> Tensor:
     """Where the mean over the samples exceeds one half."""
     return p.mean(0) > 0.5
-
-

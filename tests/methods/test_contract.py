@@ -1,5 +1,7 @@
 """What holds for every method, without naming one: whoever adds a method is tested by this file."""
 
+from dataclasses import fields
+
 import pytest
 import torch
 
@@ -44,7 +46,9 @@ def test_predictions_are_probabilities(kind, network, batch, patch):
 
 
 def test_same_seed_same_loss(kind, network, batch):
-    first, again = (method.losses(model, batch, 0.7).total for method, model in [built(kind, network) for _ in range(2)])
+    first, again = (
+        method.losses(model, batch, 0.7).total for method, model in [built(kind, network) for _ in range(2)]
+    )
     assert torch.equal(first, again)
 
 
@@ -79,4 +83,4 @@ def test_help_text_names_it_and_all_its_settings(kind, network, batch):
     described = describe.methods()[kind.name()]
     assert described.text == kind.__doc__.splitlines()[0]
     documented = {setting.name for setting in (*described.settings, *describe.shared_settings())}
-    assert {field for field in kind.__dataclass_fields__} <= documented
+    assert {field.name for field in fields(kind)} <= documented

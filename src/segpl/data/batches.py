@@ -50,22 +50,22 @@ class Steps(TorchDataset[Batch]):
         volume = self.unlabelled[turn(self.seed, Stream.UNLABELLED_TURN, index, len(self.unlabelled))]
         return crop(volume.x, self._corner(volume, generator(self.seed, Stream.UNLABELLED_CROP, index)), self.patch)
 
-    def _corner(
-        self, volume: Volume, draw: np.random.Generator, foreground: Sequence[np.ndarray] = ()
-    ) -> list[int]:
+    def _corner(self, volume: Volume, draw: np.random.Generator, foreground: Sequence[np.ndarray] = ()) -> list[int]:
         """Where the patch begins: anywhere or, in a share of the labelled patches, centred on a foreground voxel."""
         size = (*self.patch, 1)[:3]
         room = np.maximum(np.array(volume.x.shape[1:]) - size, 0)
         anywhere = draw.integers(room + 1)
         if not foreground or draw.uniform() >= self.foreground:
             return anywhere.tolist()
-        voxels = foreground[draw.integers(len(foreground))]
+        voxels = foreground[int(draw.integers(len(foreground)))]
         return np.clip(voxels[draw.integers(len(voxels))] - np.array(size) // 2, 0, room).tolist()
 
     @cached_property
     def _foreground(self) -> list[list[np.ndarray]]:
         """The foreground voxels of each labelled volume, region by region, so that a small region is not forgotten."""
-        return [[np.argwhere(y.numpy()) for y in volume.y if y.any()] for volume in self.labelled if volume.y is not None]
+        return [
+            [np.argwhere(y.numpy()) for y in volume.y if y.any()] for volume in self.labelled if volume.y is not None
+        ]
 
 
 def turn(seed: int, stream: Stream, index: int, count: int) -> int:

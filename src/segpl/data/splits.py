@@ -31,11 +31,10 @@ def training_cases(dataset: Dataset, labelled: int | None, seed: int) -> Trainin
             f"so --labelled {budget} cannot be had: ask for 1 to {len(pool)}."
         )
     chosen, kept_out = set(pool[:budget]), {*subjects[:validating], *_test_subjects(dataset, seed)}
+    others = [case for case in dataset.training if case.subject not in chosen | kept_out]
     return TrainingCases(
         labelled=tuple(case for case in dataset.training if case.subject in chosen and case.label),
-        unlabelled=tuple(
-            case.unlabelled() for case in dataset.training if case.subject not in chosen and case.subject not in kept_out
-        ),
+        unlabelled=tuple(case.unlabelled() for case in others),
         validation=tuple(case for case in dataset.training if case.subject in subjects[:validating] and case.label),
     )
 
@@ -63,5 +62,7 @@ def _labelled_subjects(dataset: Dataset, seed: int) -> list[str]:
         raise UserError(f"{dataset.folder} has no labelled case: put at least one label into labelsTr.")
     shared = sorted({case.subject for case in dataset.training} & {case.subject for case in dataset.test})
     if shared:
-        raise UserError(f"{dataset.folder} has subject {shared[0]} in training and in test: remove it from one of them.")
+        raise UserError(
+            f"{dataset.folder} has subject {shared[0]} in training and in test: remove it from one of them."
+        )
     return [subjects[i] for i in generator(seed, Stream.SPLIT).permutation(len(subjects))]

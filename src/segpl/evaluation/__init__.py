@@ -4,7 +4,6 @@ import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import nibabel
 import numpy as np
 import pandas as pd
 import torch
@@ -17,6 +16,7 @@ from segpl.data.loading import Volume, load
 from segpl.data.splits import cases_for_test
 from segpl.errors import UserError
 from segpl.evaluation.shifts import Clean, Shift
+from segpl.files import write_nifti, write_text
 from segpl.progress import track
 from segpl.run import load_model, read_run
 from segpl.scores import dice, iou
@@ -51,7 +51,7 @@ def evaluate(
                 save_mask(directory / "masks" / f"{case.name}.nii.gz", found, dataset.regions, volume.affine)
             rows += [origin | row for row in _score(found, volume, shift, dataset.regions)]
     scores = pd.DataFrame(rows)
-    scores.to_csv(out or directory / "scores.csv", index=False)
+    write_text(out or directory / "scores.csv", scores.to_csv(index=False))
     return scores
 
 
@@ -59,13 +59,15 @@ def _segment(
     volume: Volume, shift: Shift, predict: Predict, patch: tuple[int, ...], device: torch.device
 ) -> Bool[Tensor, "K X Y Z"]:
     """The mask of the shifted volume. The shift works window by window, so that an attack's memory stays bounded."""
-    x, assumed = volume.x.to(device), volume.y
-    assert assumed is not None
+    x, y = volume.x.to(device), _truth(volume)
     channels, seed = len(x), zlib.crc32(volume.case.name.encode())
     if not isinstance(shift, Clean):
-        both = torch.cat([x, assumed.to(x)])
+        both = torch.cat([x, y.to(x)])
         x = predict_volume(
-            lambda window: shift(window[:, :channels], window[:, channels:], predict, seed)[None], both, patch, overlap=0
+            lambda window: shift(window[:, :channels], window[:, channels:], predict, seed)[None],
+            both,
+            patch,
+            overlap=0,
         )[0]
     return mask(predict_volume(predict, x, patch)).cpu()
 
@@ -74,7 +76,7 @@ def _score(
     found: Bool[Tensor, "K X Y Z"], volume: Volume, shift: Shift, regions: tuple[Region, ...]
 ) -> Iterator[dict[str, object]]:
     for metric, function in METRICS.items():
-        for region, value in zip(regions, function(found, volume.y), strict=True):
+        for region, value in zip(regions, function(found, _truth(volume)), strict=True):
             yield {
                 "subject": volume.case.subject,
                 "case": volume.case.name,
@@ -86,6 +88,11 @@ def _score(
             }
 
 
+def _truth(volume: Volume) -> Bool[Tensor, "K X Y Z"]:
+    assert volume.y is not None, "test cases are labelled"
+    return volume.y
+
+
 def save_mask(
     file: Path, found: Bool[Tensor, "K X Y Z"], regions: tuple[Region, ...], affine: Float[np.ndarray, "4 4"]
 ) -> None:
@@ -93,13 +100,12 @@ def save_mask(
     label = np.zeros(found.shape[1:], dtype=np.uint8)
     for region, part in zip(regions, found.numpy(), strict=True):
         label[part] = region.paint
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(f"part-{file.name}")
-    nibabel.save(nibabel.Nifti1Image(label, affine), draft)
-    draft.replace(file)
+    write_nifti(file, label, affine)
 
 
 def _same_task(dataset: Dataset, trained_on: Dataset) -> Dataset:
     if (len(dataset.channels), dataset.regions) != (len(trained_on.channels), trained_on.regions):
-        raise UserError(f"{dataset.folder} has other channels or regions than {trained_on.folder}: score on the same task.")
+        raise UserError(
+            f"{dataset.folder} has other channels or regions than {trained_on.folder}: score on the same task."
+        )
     return dataset

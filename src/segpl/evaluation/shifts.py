@@ -5,7 +5,6 @@ A shift is a function of (x, y, predict): noise needs only x, an attack asks wha
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -38,7 +37,7 @@ class Clean(Shift):
     name = "clean"
 
     def __call__(self, x: Tensor, y: Tensor, predict: Predict, seed: int) -> Tensor:
-        """x."""
+        """X."""
         return x
 
 
@@ -48,7 +47,7 @@ class OutOfDistribution(Shift):
     name = "ood"
 
     def __call__(self, x: Tensor, y: Tensor, predict: Predict, seed: int) -> Tensor:
-        """gamma is the level. Images are normalised, so contrast is a factor and the noise has deviation 1."""
+        """Gamma is the level. Images are normalised, so contrast is a factor and the noise has deviation 1."""
         draw = torch.Generator().manual_seed(seed)
         contrast = 4 ** (2 * torch.rand((), generator=draw) - 1)  # a quarter to four times
         noise = torch.randn(x.shape, generator=draw)
@@ -62,7 +61,7 @@ class FGSM(Shift):
     name = "fgsm"
 
     def __call__(self, x: Tensor, y: Tensor, predict: Predict, seed: int) -> Tensor:
-        """epsilon is the level."""
+        """Epsilon is the level."""
         return x + self.level * _ascent(x, y, predict)
 
 
@@ -73,7 +72,7 @@ class PGD(Shift):
     STEPS = 10
 
     def __call__(self, x: Tensor, y: Tensor, predict: Predict, seed: int) -> Tensor:
-        """epsilon is the level; each step is a quarter of it."""
+        """Epsilon is the level; each step is a quarter of it."""
         moved = x
         for _ in range(self.STEPS):
             moved = moved + self.level / 4 * _ascent(moved, y, predict)
@@ -99,4 +98,6 @@ def parse_shift(text: str) -> Shift:
         return SHIFTS[name](float(level or 0))
     except (KeyError, ValueError):
         known = ", ".join(SHIFTS)
-        raise UserError(f"--shift {text} is not a shift: write NAME=LEVEL with a name of {known}, as in ood=0.1.") from None
+        raise UserError(
+            f"--shift {text} is not a shift: write NAME=LEVEL with a name of {known}, as in ood=0.1."
+        ) from None

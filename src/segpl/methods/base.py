@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from jaxtyping import Float
 from pydantic import ConfigDict, Field, NonNegativeFloat
@@ -13,6 +13,8 @@ from segpl.losses import OBJECTIVES, ramp
 from segpl.networks import UNet
 from segpl.types import Batch, Losses
 
+Model = Any
+"""Whatever a method's `build` returned."""
 Share = Annotated[float, Field(ge=0, le=1)]
 Probability = Annotated[float, Field(gt=0, lt=1)]
 
@@ -36,12 +38,10 @@ class Method(ABC):
         return network()
 
     @abstractmethod
-    def losses(self, model: nn.Module, batch: Batch, progress: float) -> Losses:
+    def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
         """The terms to minimise at `progress` in [0, 1] of the run."""
 
-    def predict(
-        self, model: nn.Module, x: Float[Tensor, "B C *space"], samples: int = 1
-    ) -> Float[Tensor, "S B K *space"]:
+    def predict(self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1) -> Float[Tensor, "S B K *space"]:
         """Probabilities whose mask is where they exceed 1/2; `samples` of them where the method is uncertain."""
         p = model(x).sigmoid()
         return p.expand(samples, *p.shape)
@@ -63,5 +63,5 @@ class SemiSupervised(Method):
     """Share of the run over which alpha then rises linearly from 0."""
 
     def weight(self, progress: float) -> float:
-        """alpha at this moment of the run."""
+        """Alpha at this moment of the run."""
         return self.alpha * ramp(progress, self.start, self.warm_up)

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 import torch
-from torch import nn
 
 from segpl.losses import pseudo_label
-from segpl.methods.base import Probability, SemiSupervised
+from segpl.methods.base import Model, Probability, SemiSupervised
 from segpl.types import Batch, Losses
 
 
@@ -17,7 +16,7 @@ class SegPL(SemiSupervised):
     threshold: Probability = 0.5
     """T: the probability above which a voxel becomes foreground in the pseudo-label."""
 
-    def losses(self, model: nn.Module, batch: Batch, progress: float) -> Losses:
+    def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
         """L_SegPL (Eq. 3): both kinds of image in one forward pass."""
         p = model(torch.cat([batch.x_l, batch.x_u])).sigmoid()
         p_l, p_u = p.split([len(batch.x_l), len(batch.x_u)])

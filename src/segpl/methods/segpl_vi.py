@@ -11,7 +11,7 @@ from torch.distributions import Normal, kl_divergence
 
 from segpl.draws import uniform
 from segpl.losses import pseudo_label
-from segpl.methods.base import Probability, SemiSupervised
+from segpl.methods.base import Model, Probability, SemiSupervised
 from segpl.networks import ThresholdPosterior, UNet, quantile
 from segpl.types import Batch, Losses
 
@@ -42,7 +42,7 @@ class SegPLVI(SemiSupervised):
         phi = ThresholdPosterior(theta.channels, theta.regions, theta.dimensions, self.prior_mean, self.prior_deviation)
         return nn.ModuleDict({"theta": theta, "phi": phi})
 
-    def losses(self, model: nn.ModuleDict, batch: Batch, progress: float) -> Losses:
+    def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
         """L_SegPL with a drawn threshold, plus the KL (Eq. 8)."""
         features = model["theta"].features(torch.cat([batch.x_l, batch.x_u]))
         p_l, p_u = model["theta"].head(features).sigmoid().split([len(batch.x_l), len(batch.x_u)])
@@ -57,9 +57,7 @@ class SegPLVI(SemiSupervised):
         watched = {"posterior_mean": posterior.mean.mean(), "posterior_deviation": posterior.stddev.mean()}
         return Losses(terms, y_u, threshold, watched)
 
-    def predict(
-        self, model: nn.ModuleDict, x: Float[Tensor, "B C *space"], samples: int = 1
-    ) -> Float[Tensor, "S B K *space"]:
+    def predict(self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1) -> Float[Tensor, "S B K *space"]:
         """Probabilities seen from S thresholds, spread evenly over the posterior; a single one is its median.
 
         Subtracting logit(T) puts T where 1/2 was, so that the mask of a sample is where p > T.

@@ -69,8 +69,15 @@ def _overlay(axis: Axes, plane: np.ndarray, label: np.ndarray | None) -> None:
     axis.imshow(plane.T, cmap="gray", vmin=low, vmax=high, origin="lower")
     if label is not None:
         shown = np.ma.masked_equal(label, 0).T
-        axis.imshow(shown, cmap=ListedColormap(COLOURS), vmin=1, vmax=len(COLOURS), alpha=0.6, origin="lower",
-                    interpolation="nearest")
+        axis.imshow(
+            shown,
+            cmap=ListedColormap(COLOURS),
+            vmin=1,
+            vmax=len(COLOURS),
+            alpha=0.6,
+            origin="lower",
+            interpolation="nearest",
+        )
     axis.set(xticks=[], yticks=[])
 
 

@@ -50,7 +50,9 @@ def print_summary(scores: pd.DataFrame) -> None:
             table.add_column(region, justify="right")
         for (_, method, shift, level), group in part.groupby(["run", "method", "shift", "level"], sort=False):
             cells = [_cell(group[group["region"] == region]) for region in regions]
-            table.add_row(method, *([f"{shift} {level:g}"] if "shift" in [c.header for c in table.columns] else []), *cells)
+            table.add_row(
+                str(method), *([f"{shift} {level:g}"] if "shift" in [c.header for c in table.columns] else []), *cells
+            )
         Console().print(table)
 
 

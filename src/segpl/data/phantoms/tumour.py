@@ -95,12 +95,12 @@ def stain(rng: np.random.Generator, brain: Brain, regions: Regions) -> np.ndarra
 
 def bias_field(rng: np.random.Generator) -> np.ndarray:
     """The uneven sensitivity of the receiving coil, around 1."""
-    return np.exp(rng.uniform(0.06, 0.18) * smooth_field(rng, GRID, 60))
+    return np.exp(rng.uniform(0.08, 0.2) * smooth_field(rng, GRID, 60))
 
 
 def acquire(rng: np.random.Generator, image: np.ndarray, head: np.ndarray) -> np.ndarray:
     """What a scanner makes of a perfect image: its own contrast, bias, blur, noise and scale in every modality."""
-    noise = rng.uniform(0.02, 0.06)
+    noise = rng.uniform(0.03, 0.07)
     return np.stack([expose(rng, channel, noise) * head for channel in image])
 
 

@@ -1,0 +1,91 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from segpl.data.batches import Steps, crop, turn
+from segpl.data.cases import Case
+from segpl.data.loading import Volume, normalise
+from segpl.draws import Stream, uniform
+
+
+def volume(number, shape=(40, 36, 5), labelled=True):
+    x = torch.full((2, *shape), float(number)) + torch.rand(2, *shape, generator=torch.Generator().manual_seed(number))
+    y = torch.zeros(2, *shape, dtype=torch.bool)
+    y[0, 30:33, 30:33, 4] = True
+    y[1, 31, 31, 4] = True
+    return Volume(Case(f"c{number}", f"s{number}", (Path("x"),)), x, y if labelled else None, np.eye(4))
+
+
+def steps(patch=(16, 16), seed=0, foreground=0.5, unlabelled=5):
+    labelled = [volume(n) for n in range(3)]
+    return Steps(labelled, [volume(n, labelled=False) for n in range(10, 10 + unlabelled)], seed, patch, 2, 3, foreground)
+
+
+def equal(first, second):
+    return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize("patch", [(16, 16), (16, 16, 3), (48, 16, 8)])
+def test_a_step_is_a_function_of_seed_and_number(patch):
+    forwards = [steps(patch)[s] for s in range(6)]
+    backwards = [steps(patch)[s] for s in reversed(range(6))][::-1]
+    assert all(map(equal, forwards, backwards))
+    assert not equal(forwards[0], forwards[1])
+    assert not equal(forwards[0], steps(patch, seed=1)[0])
+    assert forwards[0].x_l.shape == (2, 2, *patch)
+    assert forwards[0].x_u.shape == (6, 2, *patch)
+
+
+def test_all_volumes_have_their_turn_before_one_comes_again():
+    walk = [turn(0, Stream.LABELLED_TURN, index, 5) for index in range(20)]
+    assert all(sorted(walk[lap : lap + 5]) == list(range(5)) for lap in range(0, 20, 5))
+    assert walk[:5] != walk[5:10] or walk[:5] != walk[10:15]
+
+
+def test_foreground_share_centres_patches_on_regions_of_any_size():
+    always, never = (
+        [steps((8, 8), foreground=share)[s].y_l for s in range(20)] for share in (1.0, 0.0)
+    )
+    assert all(y[:, 0].any() for y in always)
+    assert sum(y.any().item() for y in never) < 10
+
+
+def test_without_unlabelled_images_the_batch_is_empty_but_well_formed():
+    batch = steps(unlabelled=0)[0]
+    assert batch.x_u.shape == (0, 2, 16, 16)
+    assert batch.seeds_u.shape == (0,)
+
+
+def test_crop_fills_up_with_background():
+    x = torch.ones(1, 4, 6, 1)
+    piece = crop(x, [0, 1, 0], (8, 4))
+    assert piece.shape == (1, 8, 4)
+    assert piece.sum() == 4 * 4
+    assert piece[0, 0].sum() == piece[0, -1].sum() == 0
+
+
+def test_normalise_leaves_a_background_of_zeros():
+    values = np.zeros((4, 4, 4), np.float32)
+    values[1:3] = np.arange(1, 33).reshape(2, 4, 4)
+    result = normalise(values)
+    assert (result[0] == 0).all()
+    assert result[1:3].mean() == pytest.approx(0, abs=1e-5)
+    assert result[1:3].std() == pytest.approx(1, abs=1e-5)
+
+
+def test_normalise_takes_all_voxels_where_there_is_no_background():
+    values = np.random.default_rng(0).normal(-800, 50, (8, 8, 8)).astype(np.float32)
+    assert normalise(values).std() == pytest.approx(1, abs=1e-4)
+
+
+def test_normalise_survives_a_constant_image():
+    assert np.isfinite(normalise(np.full((3, 3, 3), 7, np.float32))).all()
+
+
+def test_uniform_numbers_belong_to_the_seed():
+    both = uniform(torch.tensor([5, 6]), 3)
+    assert torch.equal(both[1:], uniform(torch.tensor([6]), 3))
+    assert both.min() > 0
+    assert both.max() < 1

@@ -1,0 +1,38 @@
+"""Loss curves that a refactor must reproduce: `python tests/methods/golden.py` records them anew, on purpose only."""
+
+import json
+from pathlib import Path
+
+import torch
+
+from segpl.methods import METHODS, Method
+from segpl.networks import UNet
+from segpl.types import Batch
+
+FOLDER = Path(__file__).parent / "golden"
+
+
+def curve(kind: type[Method], steps: int = 8) -> list[float]:
+    """The total loss of a few steps on a made-up batch."""
+    draw = torch.Generator().manual_seed(1)
+    x = torch.randn(5, 1, 16, 16, generator=draw)
+    batch = Batch(x[:2], (x[:2] > 0.5).float(), x[2:], torch.tensor([1, 2, 3]))
+    torch.manual_seed(0)
+    method = kind()
+    model = method.build(lambda: UNet(inputs=1, regions=1, channels=4, patch=(16, 16)))
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
+    totals = []
+    for step in range(steps):
+        torch.manual_seed(step)
+        loss = method.losses(model, batch, progress=step / steps).total
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        totals.append(loss.item())
+    return totals
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for name, kind in METHODS.items():
+        (FOLDER / f"{name}.json").write_text(json.dumps([round(value, 6) for value in curve(kind)]) + "\n")

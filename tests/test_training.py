@@ -1,0 +1,131 @@
+"""The loop: what a run leaves behind, that it is determined by its run.yaml, and that a stop leaves no trace."""
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from segpl.errors import UserError
+from segpl.methods import METHODS
+from segpl.run import plan_run, read_run
+from segpl.training import Learner, train
+
+SMALL = {"steps": 5, "validate_every": 2, "channels": 4, "ratio": 1, "labelled": 1}
+
+
+@pytest.fixture(params=["2D", "3D"])
+def planned(request, tumours, vessels):
+    """A run on tumour slices and one on vessel volumes, small enough to test with."""
+    data, patch = (tumours, [32, 32]) if request.param == "2D" else (vessels, [16, 16, 8])
+    return lambda method: plan_run(data, {"method": method, "patch": patch, **SMALL})
+
+
+def results(directory):
+    return (directory / "log.csv").read_text(), load_file(directory / "model.safetensors")
+
+
+def assert_same(first, second):
+    (log, weights), (other_log, other_weights) = results(first), results(second)
+    assert log == other_log
+    assert weights.keys() == other_weights.keys()
+    assert all(torch.equal(weight, other_weights[name]) for name, weight in weights.items())
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_resume_equals_no_stop(method, planned, tmp_path, monkeypatch):
+    run = planned(method)
+    train(run, tmp_path / "undisturbed")
+    step = Learner.training_step
+
+    def stumble(self, batch, index):
+        if self.global_step == 3:  # one step after the first checkpoint
+            raise Stop
+        return step(self, batch, index)
+
+    monkeypatch.setattr(Learner, "training_step", stumble)
+    with pytest.raises(Stop):
+        train(run, tmp_path / "stopped")
+    assert not (tmp_path / "stopped/model.safetensors").exists()
+    monkeypatch.undo()
+    train(run, tmp_path / "stopped", resume=True)
+    assert_same(tmp_path / "undisturbed", tmp_path / "stopped")
+
+
+def test_a_run_directory_holds_what_later_stages_need(planned, tmp_path):
+    run = planned("segpl-vi")
+    train(run, tmp_path / "run")
+    assert read_run(tmp_path / "run") == run
+    rows = list(csv.DictReader((tmp_path / "run/log.csv").open()))
+    assert [int(row["step"]) for row in rows] == [1, 2, 3, 4, 5]
+    assert {"loss", "labelled", "unlabelled", "kl", "threshold", "learning_rate"} <= rows[0].keys()
+    assert [row["validation_iou"] != "" for row in rows] == [False, True, False, True, True]
+    assert float(rows[0]["learning_rate"]) == pytest.approx(run.learning_rate)
+    assert json.loads((tmp_path / "run/provenance.json").read_text())["packages"]["torch"]
+    assert (tmp_path / "run/checkpoints/last.ckpt").is_file()
+
+
+def test_the_kept_weights_are_the_best_on_validation(planned, tmp_path, monkeypatch):
+    """The second of three validations is made the best; the weights must be those of its checkpoint."""
+    values, kept = iter([0.1, 0.9, 0.5]), []
+
+    def rated(self, case, _):
+        kept.append({name: weight.clone() for name, weight in self.model.state_dict().items()})
+        self.log("validation_iou", next(values), batch_size=1)
+
+    monkeypatch.setattr(Learner, "validation_step", rated)
+    train(planned("supervised"), tmp_path / "run")
+    _, weights = results(tmp_path / "run")
+    assert all(torch.equal(weight, kept[1][name]) for name, weight in weights.items())
+
+
+def test_training_never_touches_the_test_cases(tumours, tmp_path):
+    """A data folder whose test images are garbage trains to the same weights."""
+    garbage = shutil.copytree(tumours, tmp_path / "data")
+    for file in [*garbage.glob("imagesTs/*"), *garbage.glob("labelsTs/*")]:
+        file.write_bytes(b"not an image")
+    settings = {"method": "segpl", "patch": [32, 32], **SMALL}
+    train(plan_run(tumours, settings), tmp_path / "whole")
+    train(plan_run(garbage, settings), tmp_path / "garbage")
+    assert_same(tmp_path / "whole", tmp_path / "garbage")
+
+
+def test_a_run_directory_is_not_overwritten(planned, tmp_path):
+    run = planned("supervised")
+    train(run, tmp_path / "run")
+    with pytest.raises(UserError, match="holds a run already: add --resume"):
+        train(run, tmp_path / "run")
+    with pytest.raises(UserError, match=r"run.yaml was started with method: .*supervised.*"):
+        train(planned("segpl"), tmp_path / "run", resume=True)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/thesis.txt").write_text("precious")
+    with pytest.raises(UserError, match="mine is not empty"):
+        train(run, tmp_path / "mine")
+
+
+def test_a_kill_and_resume_give_the_same_log_and_weights(tumours, tmp_path, segpl):
+    words = ["train", tumours, "--method", "segpl-vi", "--labelled", 1, "--steps", 30]
+    for setting in ("validate_every=5", "channels=4", "patch=[48, 48]", "ratio=2"):
+        words += ["--set", setting]
+    assert segpl(*words, "--out", tmp_path / "undisturbed").returncode == 0
+    command = [sys.executable, "-m", "segpl", *map(str, words), "--out", str(tmp_path / "killed")]
+    process = subprocess.Popen(command, env=os.environ | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL)
+    checkpoint = tmp_path / "killed/checkpoints/last.ckpt"
+    while not checkpoint.exists() and process.poll() is None:
+        time.sleep(0.02)
+    time.sleep(0.1)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL, "the training ended before it could be killed"
+    assert segpl("train", tumours, "--out", tmp_path / "killed", "--resume").returncode == 0
+    assert_same(tmp_path / "undisturbed", tmp_path / "killed")
