@@ -39,7 +39,7 @@ def assert_same(first, second):
     assert all(torch.equal(weight, other_weights[name]) for name, weight in weights.items())
 
 
-class Stop(Exception):
+class StumbleError(Exception):
     pass
 
 
@@ -51,11 +51,11 @@ def test_resume_equals_no_stop(method, planned, tmp_path, monkeypatch):
 
     def stumble(self, batch, index):
         if self.global_step == 3:  # one step after the first checkpoint
-            raise Stop
+            raise StumbleError
         return step(self, batch, index)
 
     monkeypatch.setattr(Learner, "training_step", stumble)
-    with pytest.raises(Stop):
+    with pytest.raises(StumbleError):
         train(run, tmp_path / "stopped")
     assert not (tmp_path / "stopped/model.safetensors").exists()
     monkeypatch.undo()

@@ -38,7 +38,9 @@ class Logbook(Callback):
         self.rows.append({"step": trainer.global_step, **seen, "validation_iou": ""})
 
     def on_train_epoch_end(self, trainer: Trainer, learner: LightningModule) -> None:
-        """Write the rows since the last validation."""
+        """Write the rows since the last validation; a resumed run ends the epoch of its checkpoint again, with none."""
+        if not self.rows:
+            return
         self.rows[-1]["validation_iou"] = trainer.callback_metrics.get("validation_iou", "")
         with self.file.open("a", newline="", encoding="utf-8") as stream:
             writer = csv.DictWriter(stream, fieldnames=self.rows[0], lineterminator="\n")

@@ -23,7 +23,11 @@ def dice_loss(p: Float[Tensor, "B K *space"], y: Float[Tensor, "B K *space"]) ->
 
 
 def dice_bce_loss(p: Float[Tensor, "B K *space"], y: Float[Tensor, "B K *space"]) -> Float[Tensor, ""]:
-    """Half Dice, half binary cross-entropy: slower to forget a small structure than Dice alone."""
+    """Half Dice, half binary cross-entropy.
+
+    Dice alone has next to no gradient where a label is empty, and a region can get stuck at "everywhere"; the
+    cross-entropy pulls it back.
+    """
     return 0.5 * dice_loss(p, y) + 0.5 * binary_cross_entropy(p, y)
 
 

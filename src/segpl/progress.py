@@ -8,7 +8,7 @@ from rich.progress import track as rich_track
 
 T = TypeVar("T")
 
-console = Console(stderr=True, highlight=False)
+console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def track(items: Sequence[T], description: str) -> Iterable[T]:

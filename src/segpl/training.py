@@ -3,6 +3,7 @@
 import json
 import logging
 import warnings
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -45,7 +46,7 @@ class Learner(lightning.LightningModule):
         block = range(start, min(start + self.run.validate_every, self.run.steps))
         return DataLoader(self.steps, batch_size=None, sampler=block)
 
-    def val_dataloader(self) -> DataLoader[tuple[Tensor, Tensor]]:
+    def val_dataloader(self) -> DataLoader[Sequence[Tensor]]:
         """Image and truth of the validation cases, one whole case after the other."""
         return DataLoader([(volume.x, volume.y) for volume in self.validation], batch_size=None)  # type: ignore[arg-type]
 
@@ -61,7 +62,7 @@ class Learner(lightning.LightningModule):
         self.log_dict({name: value.detach() for name, value in seen.items()})
         return losses.total
 
-    def validation_step(self, case: tuple[Tensor, Tensor], _: int) -> None:
+    def validation_step(self, case: Sequence[Tensor], _: int) -> None:
         """Foreground IoU of a whole validation case, averaged over the regions that are there."""
         x, y = case
         p = predict_volume(lambda window: self.run.method.predict(self.model, window), x, self.run.patch)
@@ -125,9 +126,10 @@ def _fit(learner: Learner, directory: Path) -> None:
             enable_model_summary=False,
         )
         last = directory / LAST
-        trainer.fit(learner, ckpt_path=last if last.is_file() else None, weights_only=False)
-    if trainer.interrupted:
-        raise KeyboardInterrupt
+        try:
+            trainer.fit(learner, ckpt_path=last if last.is_file() else None, weights_only=False)
+        except SystemExit:  # what Lightning makes of Ctrl-C
+            raise KeyboardInterrupt from None
 
 
 def _claim(run: Run, directory: Path, resume: bool) -> None:

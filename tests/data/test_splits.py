@@ -22,7 +22,9 @@ def names(cases):
 @pytest.mark.parametrize("data", [dataset(), dataset(test=0)], ids=["test folder", "no test folder"])
 def test_nobody_is_in_two_parts(data):
     parts = training_cases(data, labelled=2, seed=3)
-    groups = [names(part) for part in (parts.labelled, parts.unlabelled, parts.validation, cases_for_test(data, seed=3))]
+    groups = [
+        names(part) for part in (parts.labelled, parts.unlabelled, parts.validation, cases_for_test(data, seed=3))
+    ]
     assert all(groups)
     assert sum(map(len, groups)) == len(set.union(*groups)) == len(data.training) + len(data.test)
 

@@ -26,7 +26,9 @@ def test_eq_3_segpl_by_hand(network, batch):
     model = network()
     p_l, p_u = model(batch.x_l).sigmoid(), model(batch.x_u).sigmoid()
     by_hand = dice_loss(p_l, batch.y_l) + 0.3 * dice_loss(p_u, (p_u > 0.6).float())
-    torch.testing.assert_close(SegPL(alpha=0.3, threshold=0.6).losses(model, batch, 1.0).total, by_hand)
+    torch.testing.assert_close(
+        SegPL(objective="dice", alpha=0.3, threshold=0.6).losses(model, batch, 1.0).total, by_hand
+    )
 
 
 def test_eq_3_with_alpha_0_is_supervised(network, batch):
@@ -75,7 +77,7 @@ def test_eq_8_kl_equals_torch_distributions():
 
 
 def test_eq_8_is_eq_3_plus_the_kl(network, batch):
-    method = SegPLVI(alpha=0.5, prior_mean=0.4)
+    method = SegPLVI(objective="dice", alpha=0.5, prior_mean=0.4)
     model = method.build(network)
     torch.nn.init.constant_(model["phi"].mu.bias, 1.0)  # off the prior
     losses = method.losses(model, batch, 1.0)

@@ -14,7 +14,7 @@ LARGEST_VOLUME = 176 * 176 * 3
 def plan(dataset: Dataset) -> dict[str, object]:
     """The settings of a run that depend on the data; a user's own settings go before them."""
     shapes, spacings = zip(*(grid(case.images[0]) for case in dataset.training), strict=True)
-    shape, spacing = np.median(shapes, axis=0).astype(int), np.median(spacings, axis=0)
+    shape, spacing = np.median(shapes, axis=0).astype(int).tolist(), np.median(spacings, axis=0)
     thick = spacing[2] >= 2.5 * spacing[:2].max()  # what lies in the next slice then says little about this one
     if thick or shape[2] == 1:
         patch = [min(_round_down(n, 16), LARGEST_PLANE) for n in shape[:2]]
@@ -26,4 +26,4 @@ def plan(dataset: Dataset) -> dict[str, object]:
 
 
 def _round_down(size: int, step: int) -> int:
-    return int(size) if size < step else int(size) // step * step
+    return size if size < step else size // step * step

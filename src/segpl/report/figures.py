@@ -59,7 +59,8 @@ def draw_threshold(log: Path, mean: float, deviation: float) -> Figure:
     posterior = tail["posterior_mean"].mean(), tail["posterior_deviation"].mean()
     name = "posterior N({:.3f}, {:.3f}), last quarter".format(*posterior)
     density.plot(t, norm.pdf(t, *posterior), color=COLOURS[2], label=name)
-    density.set(xlabel="threshold T", yticks=[], ylim=(0, None), title="Posterior and prior")
+    density.set(xlabel="threshold T", yticks=[], title="Posterior and prior")
+    density.set_ylim(0, 1.35 * density.get_ylim()[1])
     density.legend(fontsize=7, frameon=False, loc="upper left")
     return figure
 
