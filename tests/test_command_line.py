@@ -184,7 +184,7 @@ def test_a_mistake_gets_one_sentence(mistake, words, sentence, folder, tmp_path,
     assert sentence in message
     assert "Traceback" not in message
     assert {file: file.stat().st_mtime_ns for file in folder.rglob("*")} == before
-    assert not (tmp_path / "run/checkpoints").exists()
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(

@@ -77,19 +77,16 @@ class Learner(lightning.LightningModule):
 
 def train(run: Run, directory: Path, resume: bool = False) -> Path:
     """Train and leave everything in `directory`; with `resume`, go on from its last checkpoint."""
-    dataset = read_dataset(run.data)
-    cases = training_cases(dataset, run.labelled, run.seed)
-    _claim(run, directory, resume)
+    _check(run, directory, resume)
     if (directory / WEIGHTS_FILE).is_file():
         return directory
-    write_provenance(directory / "provenance.json", run.data)
-    split = {part: [case.name for case in getattr(cases, part)] for part in asdict(cases)}
-    write_text(directory / "split.json", json.dumps(split, indent=2) + "\n")
+    dataset = read_dataset(run.data)
+    cases = training_cases(dataset, run.labelled, run.seed)
     labelled, unlabelled, validation = (
         [load(case, dataset.regions) for case in track(part, "Reading scans")]
         for part in (cases.labelled, cases.unlabelled, cases.validation)
     )
-    _say(cases, directory)
+    _begin(run, cases, directory)  # only now: a scan that cannot be read leaves no run behind
     steps = Steps(labelled, unlabelled, run.seed, run.patch, run.batch, run.ratio, run.foreground)
     learner = Learner(run, run.build(dataset), steps, validation)
     _fit(learner, directory)
@@ -132,8 +129,8 @@ def _fit(learner: Learner, directory: Path) -> None:
             raise KeyboardInterrupt from None
 
 
-def _claim(run: Run, directory: Path, resume: bool) -> None:
-    """Make the run directory, or make sure that it is this run's own."""
+def _check(run: Run, directory: Path, resume: bool) -> None:
+    """Make sure that the run directory is free, or this run's own."""
     file = directory / RUN_FILE
     if file.is_file() and not resume:
         raise UserError(f"{directory} holds a run already: add --resume to go on with it, or choose another --out.")
@@ -144,11 +141,15 @@ def _claim(run: Run, directory: Path, resume: bool) -> None:
         )
     if directory.exists() and not file.is_file() and any(directory.iterdir()):
         raise UserError(f"{directory} is not empty and holds no run: choose another --out.")
+
+
+def _begin(run: Run, cases: TrainingCases, directory: Path) -> None:
+    """Write down what is about to happen, and say it."""
     directory.mkdir(parents=True, exist_ok=True)
     run.save(directory)
-
-
-def _say(cases: TrainingCases, directory: Path) -> None:
+    write_provenance(directory / "provenance.json", run.data)
+    split = {part: [case.name for case in getattr(cases, part)] for part in asdict(cases)}
+    write_text(directory / "split.json", json.dumps(split, indent=2) + "\n")
     counts = f"{len(cases.labelled)} labelled, {len(cases.unlabelled)} unlabelled, {len(cases.validation)} validation"
     console.print(f"{counts} cases -> {directory}")
     if not cases.validation:

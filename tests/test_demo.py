@@ -1,0 +1,24 @@
+import pytest
+from matplotlib.image import imread
+
+import segpl.demo
+from segpl.training import Learner
+
+
+@pytest.mark.parametrize("task", ["tumour", "vessels"])
+def test_demo_ends_with_a_table_and_two_pictures_and_does_nothing_twice(task, tmp_path, monkeypatch, capsys):
+    small = {"labelled": 1, "steps": 2, "ratio": 1, "channels": 4, "validate_every": 2}
+    small |= {"patch": [32, 32] if task == "tumour" else [16, 16, 8]}
+    monkeypatch.setitem(segpl.demo.SETTINGS, task, small)
+    write = segpl.demo.write_phantoms
+    monkeypatch.setattr(segpl.demo, "write_phantoms", lambda task, folder: write(task, folder, subjects=6))
+    segpl.demo.demo(task, tmp_path)
+    first = capsys.readouterr().out
+    assert all(name in first for name in ("supervised", "segpl", "segpl-vi", "Foreground IoU", "Dice"))
+    for picture in ("masks", "threshold"):
+        pixels = imread(tmp_path / f"{task}-{picture}.png")
+        assert min(pixels.shape[:2]) > 300
+        assert pixels.std() > 0.05
+    monkeypatch.setattr(Learner, "training_step", None)  # a second call trains nothing
+    segpl.demo.demo(task, tmp_path)
+    assert capsys.readouterr().out == first
