@@ -38,6 +38,21 @@ def test_dice_bce_by_hand():
     assert dice_bce_loss(p, y).item() == pytest.approx(0.5 * dice + 0.5 * bce.item(), abs=1e-4)
 
 
+def test_half_precision_leaves_the_loss_in_full_precision():
+    """torch refuses binary cross-entropy under autocast on a GPU, so ours steps out of it."""
+    p, y = torch.rand(2, 1, 8, 8), torch.ones(2, 1, 8, 8)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        halved = dice_bce_loss(p.bfloat16(), y)
+    assert halved.dtype == torch.float32
+    assert halved.item() == pytest.approx(dice_bce_loss(p, y).item(), rel=0.02)
+
+
+def test_losses_count_only_where_they_are_told():
+    p, y = torch.rand(1, 1, 8), torch.ones(1, 1, 8)
+    where = torch.tensor([[[1.0] * 4 + [0.0] * 4]])
+    assert dice_loss(p, y, where).item() == pytest.approx(dice_loss(p[..., :4], y[..., :4]).item(), abs=1e-4)
+
+
 @pytest.mark.parametrize(
     ("progress", "start", "length", "weight"),
     [(0, 0, 0, 1), (0.1, 0.2, 0.1, 0), (0.25, 0.2, 0.1, 0.5), (0.3, 0.2, 0.1, 1), (1, 0.2, 0.1, 1), (0.2, 0.2, 0, 1)],

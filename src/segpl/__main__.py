@@ -36,23 +36,26 @@ def train(options: argparse.Namespace) -> None:
     settings = read_yaml(started) if options.resume and started.is_file() else {"method": "segpl"}
     if options.config:
         settings |= read_yaml(options.config)
-    flags = {"method.name": options.method, "labelled": options.labelled, "steps": options.steps, "seed": options.seed}
+    kept = settings["method"].get("name") if isinstance(settings["method"], dict) else settings["method"]
+    if options.method and options.method != kept:  # another method has other settings
+        settings["method"] = options.method
+    flags = {"labelled": options.labelled, "steps": options.steps, "seed": options.seed}
     given = {key: value for key, value in flags.items() if value is not None}
-    run = plan_run(options.data, merged(settings, given | dict(options.set)))
+    source = str(options.config or "the settings")
+    run = plan_run(options.data, merged(settings, given | dict(options.set)), source)
     train(run, options.out, resume=options.resume)
-    print(f"trained {run.method.name()}: {options.out}")
+    print(f"{run.method.name()} is trained: {options.out}")
 
 
 def evaluate(options: argparse.Namespace) -> None:
     """Score a trained run on the test cases: masks and scores.csv."""
     from segpl.evaluation import evaluate
-    from segpl.evaluation.shifts import Clean, parse_shift
-    from segpl.report.tables import print_summary
+    from segpl.evaluation.shifts import parse_shifts
+    from segpl.report.tables import print_summary, read_scores
 
-    shifts = [Clean(0), *map(parse_shift, options.shift)]
-    scores = evaluate(options.run, options.data, shifts, options.out)
-    print_summary(scores)
-    print(f"scores: {options.out or options.run / 'scores.csv'}")
+    file = evaluate(options.run, options.data, parse_shifts(options.shift), options.out)
+    print_summary(read_scores([file]))
+    print(f"scores: {file}")
 
 
 def merged(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
@@ -62,8 +65,10 @@ def merged(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
         *path, last = key.split(".")
         place = result
         for part in path:
-            inner = place.get(part)
-            place[part] = place = {"name": inner} if isinstance(inner, str) else inner or {}
+            inner = place.get(part, {})
+            if not isinstance(inner, dict | str):
+                raise UserError(f"--set {key}: {part} has no settings of its own: leave out what follows it.")
+            place[part] = place = {"name": inner} if isinstance(inner, str) else dict(inner)
         place[last] = value
     return result
 
@@ -75,7 +80,17 @@ def assignment(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not key or not equals:
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form key=value")
-    return key, yaml.safe_load(value)
+    try:
+        return key, yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise argparse.ArgumentTypeError(f"the value of {text!r} is not valid YAML") from None
+
+
+def natural(text: str) -> int:
+    """A whole number of 0 or more."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
+    return int(text)
 
 
 def settings_help() -> str:
@@ -86,10 +101,14 @@ def settings_help() -> str:
         return [title, *rows, ""] if rows else []
 
     text = ["methods:", *(f"  {name:<24} {method.text}" for name, method in describe.methods().items()), ""]
-    text += lines("settings (--set key=value, or a line of the --config file):", describe.run_settings())
-    text += lines("settings of the methods:", describe.shared_settings(), "method.")
+    own = [setting for setting in describe.run_settings() if setting.name not in ("data", "method")]
+    text += lines("settings (--set key=value, or a line of the --config file):", own)
+    text += lines("settings that methods share (supervised: objective alone):", describe.shared_settings(), "method.")
     for name, method in describe.methods().items():
         text += lines(f"settings of {name}:", method.settings, "method.")
+    for name, prior in describe.priors().items():
+        text += [f"prior {name} (--set method.prior.name={name}): {prior.text}"]
+        text += lines("", prior.settings, "method.prior.")[1:]
     return "\n".join(text)
 
 
@@ -117,8 +136,10 @@ def command_line() -> argparse.ArgumentParser:
     one = command(phantom)
     one.add_argument("task", choices=tasks)
     one.add_argument("--out", type=file, required=True, help="the folder to write")
-    one.add_argument("--subjects", type=int, default=24, help="a third labelled, a third unlabelled, a third test [24]")
-    one.add_argument("--seed", type=int, default=0, help="draws the subjects [0]")
+    one.add_argument(
+        "--subjects", type=natural, default=24, help="a third labelled, a third unlabelled, a third test [24]"
+    )
+    one.add_argument("--seed", type=natural, default=0, help="draws the subjects [0]")
 
     one = command(train, settings_help() if "train" in sys.argv else None)
     one.add_argument("data", type=file, help="data folder in the nnU-Net layout")
@@ -135,7 +156,7 @@ def command_line() -> argparse.ArgumentParser:
     one.add_argument("run", type=file, metavar="RUN", help="a run directory made by segpl train")
     one.add_argument("--data", type=file, help="score on another data folder with the same channels and regions")
     one.add_argument(
-        "--shift", action="append", default=[], metavar="NAME=LEVEL", help="also on shifted images: ood=0.1"
+        "--shift", action="append", default=[], metavar="NAME=LEVEL", help="also ood=0.1, fgsm=... or pgd=..."
     )
     one.add_argument("--out", type=file, metavar="FILE", help="where the scores go [RUN/scores.csv]")
     return parser
@@ -149,9 +170,10 @@ def main() -> None:
     except UserError as error:
         sys.exit(_complain(str(error), 2))
     except OSError as error:
-        sys.exit(_complain(f"{error.filename}: {error.strerror}." if error.filename else str(error), 2))
+        name = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        sys.exit(_complain(f"{name}: check the path, the disk, and that you may write there.", 2))
     except KeyboardInterrupt:
-        sys.exit(_complain("stopped; what is done is kept.", 1))
+        sys.exit(_complain("stopped. A training goes on from its last checkpoint with --resume.", 1))
     except Exception as error:
         with tempfile.NamedTemporaryFile("w", prefix="segpl-", suffix=".log", delete=False) as log:
             log.write(traceback.format_exc())

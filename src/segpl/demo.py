@@ -7,17 +7,16 @@ from segpl.data.layouts import read_dataset
 from segpl.data.phantoms import Task, write_phantoms
 from segpl.data.splits import cases_for_test
 from segpl.evaluation import evaluate
-from segpl.methods.segpl_vi import SegPLVI
 from segpl.progress import console
 from segpl.report.figures import draw_masks, draw_threshold
 from segpl.report.tables import print_summary, read_scores
-from segpl.run import plan_run
+from segpl.run import plan_run, read_run
 from segpl.training import train
 
 METHODS = ("supervised", "segpl", "segpl-vi")
 SETTINGS = {
     "tumour": {"labelled": 2, "steps": 200},
-    "vessels": {"labelled": 2, "steps": 200, "ratio": 4},
+    "vessels": {"labelled": 2, "steps": 100, "ratio": 3},
 }
 """The same for every method, so that only the method differs."""
 
@@ -33,7 +32,7 @@ def demo(task: Task, folder: Path) -> None:
         train(plan_run(data, {"method": method, **SETTINGS[task]}), directory, resume=True)
         if not (directory / "scores.csv").is_file():
             evaluate(directory)
-    print_summary(read_scores(list(runs.values())))
+    print_summary(read_scores([run / "scores.csv" for run in runs.values()]))
     for file in (_picture(task, folder, data, runs), _threshold(folder / f"{task}-threshold.png", runs["segpl-vi"])):
         print(f"picture: {file}")
     console.print(f"done in {time.monotonic() - started:.0f} s")
@@ -49,7 +48,7 @@ def _picture(task: Task, folder: Path, data: Path, runs: dict[str, Path]) -> Pat
         {case.name: case.images[0] for case in cases},
         {case.name: case.label for case in cases if case.label},
         masks,
-        [region.name for region in dataset.regions],
+        [region.name for region in dataset.task.regions],
     )
     file = folder / f"{task}-masks.png"
     figure.savefig(file, dpi=130)
@@ -57,5 +56,6 @@ def _picture(task: Task, folder: Path, data: Path, runs: dict[str, Path]) -> Pat
 
 
 def _threshold(file: Path, run: Path) -> Path:
-    draw_threshold(run / "log.csv", SegPLVI.prior_mean, SegPLVI.prior_deviation).savefig(file, dpi=130)
+    prior = read_run(run).method.prior  # type: ignore[attr-defined]
+    draw_threshold(run / "log.csv", prior.mean, prior.deviation).savefig(file, dpi=130)
     return file

@@ -30,6 +30,12 @@ def methods() -> dict[str, Description]:
     return {file.stem.replace("_", "-"): _dataclasses(file)[-1][1] for file in files}
 
 
+def priors() -> dict[str, Description]:
+    """Every prior by name."""
+    found = _dataclasses(PACKAGE / "priors.py")
+    return {name.lower(): description for name, description in found if name not in ("Prior", "Gaussian")}
+
+
 def shared_settings() -> list[Setting]:
     """The settings that methods have in common."""
     return [setting for _, description in _dataclasses(PACKAGE / "methods/base.py") for setting in description.settings]

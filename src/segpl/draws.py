@@ -23,6 +23,8 @@ class Stream(IntEnum):
     METHOD = 5
     TORCH = 6
     SHIFT = 7
+    VIEW = 8
+    PROBE = 9
 
 
 def generator(*key: int) -> np.random.Generator:
@@ -35,7 +37,15 @@ def seeds(*key: int, count: int) -> Int[Tensor, " count"]:
     return torch.from_numpy(generator(*key).integers(2**62, size=count))
 
 
-def uniform(seeds: Int[Tensor, " B"], size: int) -> Float[Tensor, "B {size}"]:
-    """`size` uniform numbers in (0, 1) an image, from the image's own seed."""
-    rows = [generator(int(seed)).uniform(size=size) for seed in seeds]
-    return torch.from_numpy(np.stack(rows).astype(np.float32)).to(seeds.device)
+def uniform(seeds: Int[Tensor, " B"], *shape: int) -> Float[Tensor, "B *shape"]:
+    """Uniform numbers in [0, 1), of one shape for each image, from the image's own seed."""
+    return _stack([generator(int(seed)).random(shape, np.float32) for seed in seeds], seeds, shape)
+
+
+def normal(seeds: Int[Tensor, " B"], *shape: int) -> Float[Tensor, "B *shape"]:
+    """Standard normal numbers, of one shape for each image, from the image's own seed."""
+    return _stack([generator(int(seed)).standard_normal(shape, np.float32) for seed in seeds], seeds, shape)
+
+
+def _stack(rows: list[np.ndarray], seeds: Tensor, shape: tuple[int, ...]) -> Tensor:
+    return torch.from_numpy(np.stack(rows) if rows else np.empty((0, *shape), np.float32)).to(seeds.device)

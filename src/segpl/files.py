@@ -4,12 +4,16 @@ import gzip
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from segpl.errors import UserError
+
 if TYPE_CHECKING:
     import numpy as np
 
 
 def write_bytes(file: Path, content: bytes) -> None:
     """Write all of it, or nothing, under the final name."""
+    if file.is_dir():
+        raise UserError(f"{file} is a folder: give the name of a file.")
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(file.name + ".part")
     draft.write_bytes(content)

@@ -29,19 +29,20 @@ class Logbook(Callback):
         """Forget rows that the checkpoint does not know: a killed run may have been ahead of it."""
         if self.file.is_file():
             lines = self.file.read_text(encoding="utf-8").splitlines(keepends=True)
-            kept = [line for line in lines[1:] if int(line.partition(",")[0]) <= trainer.global_step]
+            whole = [line for line in lines[1:] if line.endswith("\n") and line.count(",") == lines[0].count(",")]
+            kept = [line for line in whole if int(line.partition(",")[0]) <= trainer.global_step]
             write_text(self.file, "".join(lines[:1] + kept) if kept else "")
 
     def on_train_batch_end(self, trainer: Trainer, learner: LightningModule, outputs: Any, batch: Any, _: int) -> None:
         """Take down what the step logged."""
         seen = {name: value for name, value in trainer.callback_metrics.items() if name != "validation_iou"}
-        self.rows.append({"step": trainer.global_step, **seen, "validation_iou": ""})
+        self.rows.append({"step": trainer.global_step, **seen, "pseudo_changed": "", "validation_iou": ""})
 
-    def on_train_epoch_end(self, trainer: Trainer, learner: LightningModule) -> None:
+    def on_train_epoch_end(self, trainer: Trainer, learner: Any) -> None:
         """Write the rows since the last validation; a resumed run ends the epoch of its checkpoint again, with none."""
         if not self.rows:
             return
-        self.rows[-1]["validation_iou"] = trainer.callback_metrics.get("validation_iou", "")
+        self.rows[-1] |= {"validation_iou": trainer.callback_metrics.get("validation_iou", ""), **learner.milestones}
         with self.file.open("a", newline="", encoding="utf-8") as stream:
             writer = csv.DictWriter(stream, fieldnames=self.rows[0], lineterminator="\n")
             if stream.tell() == 0:
@@ -72,12 +73,17 @@ class ProgressBar(Callback):
         self.bar.update(self.task, completed=trainer.global_step, seen=self._seen(trainer))
 
     def on_train_epoch_end(self, trainer: Trainer, learner: LightningModule) -> None:
-        """Say where the run stands, for those who read a file instead of a terminal."""
-        if not console.is_terminal:
+        """Show the validation; say it in a line to those who read a file instead of a terminal."""
+        self.bar.update(self.task, seen=self._seen(trainer))
+        if not console.is_terminal and self._seen(trainer):
             console.print(f"{self.description} step {trainer.global_step}/{self.steps}  {self._seen(trainer)}")
 
-    def teardown(self, trainer: Trainer, learner: LightningModule, stage: str) -> None:
-        """Leave the terminal as it was, also after an error."""
+    def on_train_end(self, trainer: Trainer, learner: LightningModule) -> None:
+        """Leave the terminal as it was."""
+        self.bar.stop()
+
+    def on_exception(self, trainer: Trainer, learner: LightningModule, exception: BaseException) -> None:
+        """Also after Ctrl-C or an error: a bar that still runs hides the cursor."""
         self.bar.stop()
 
     def _seen(self, trainer: Trainer) -> str:
@@ -86,7 +92,8 @@ class ProgressBar(Callback):
 
 
 def write_provenance(file: Path, data: Path) -> None:
-    """Where a run came from: versions, machine, command, time, and a fingerprint of the data folder."""
+    """Where a run came from: versions, machine, command, time, data; one more entry each time it goes on."""
+    before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else []
     packages = ("segpl", "torch", "lightning", "monai", "numpy", "nibabel")
     contents = {
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
@@ -96,11 +103,11 @@ def write_provenance(file: Path, data: Path) -> None:
         "machine": {"system": platform.platform(), "processors": os.cpu_count()},
         "data": {"folder": str(data), "fingerprint": _fingerprint(data)},
     }
-    write_text(file, json.dumps(contents, indent=2) + "\n")
+    write_text(file, json.dumps([*before, contents], indent=2) + "\n")
 
 
 def _fingerprint(folder: Path) -> str:
-    """A hash of the names and sizes of all files: cheap, and it changes when a file is added, removed or edited."""
+    """A hash of the names and sizes of all files: cheap, and it changes when a file is added, removed or resized."""
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     lines = (f"{file.relative_to(folder).as_posix()} {file.stat().st_size}\n" for file in files)
     return "sha256:" + hashlib.sha256("".join(lines).encode()).hexdigest()

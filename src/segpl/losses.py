@@ -1,11 +1,12 @@
 """The E-step's pseudo-label and the M-step's objectives: pure functions of probabilities and labels."""
 
+import torch
 from jaxtyping import Float
 from monai.losses import DiceLoss
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy
 
-_dice = DiceLoss()  # soft Dice per image and channel, then the mean (Eq. 3 averages over images)
+_dice = DiceLoss(reduction="none")
 
 
 def pseudo_label(
@@ -17,18 +18,43 @@ def pseudo_label(
     return (p > threshold).to(p.dtype)
 
 
-def dice_loss(p: Float[Tensor, "B K *space"], y: Float[Tensor, "B K *space"]) -> Float[Tensor, ""]:
-    """The paper's objective. Where both are empty it is 0, thanks to MONAI's smoothing term of 1e-5."""
-    return _dice(p, y)
+def relaxed_label(
+    p: Float[Tensor, "B K *space"], threshold: Float[Tensor, "B K"], width: float
+) -> Float[Tensor, "B K *space"]:
+    """The pseudo-label 1(p > T), with the gradient that a soft step of this width has with respect to T.
+
+    Straight-through: the value is hard, so the label is a label; the gradient reaches T, and T alone.
+    """
+    t = threshold.reshape(threshold.shape + (1,) * (p.ndim - 2))
+    soft = ((p.detach() - t) / width).sigmoid()
+    return pseudo_label(p, threshold) + soft - soft.detach()
 
 
-def dice_bce_loss(p: Float[Tensor, "B K *space"], y: Float[Tensor, "B K *space"]) -> Float[Tensor, ""]:
+def dice_per_image(p: Float[Tensor, "B K *space"], y: Float[Tensor, "B K *space"]) -> Float[Tensor, "B K"]:
+    """1 - soft Dice of each image and class. Where both are empty it is 0, thanks to MONAI's smoothing of 1e-5."""
+    return _dice(p, y).flatten(1)
+
+
+def dice_loss(
+    p: Float[Tensor, "B K *space"], y: Float[Tensor, "B K *space"], where: Float[Tensor, "B K *space"] | None = None
+) -> Float[Tensor, ""]:
+    """The paper's objective: the mean over images and classes (Eq. 3), over the voxels where `where` is 1."""
+    if where is not None:
+        p, y = p * where, y * where
+    return dice_per_image(p, y).mean()
+
+
+def dice_bce_loss(
+    p: Float[Tensor, "B K *space"], y: Float[Tensor, "B K *space"], where: Float[Tensor, "B K *space"] | None = None
+) -> Float[Tensor, ""]:
     """Half Dice, half binary cross-entropy.
 
     Dice alone has next to no gradient where a label is empty, and a region can get stuck at "everywhere"; the
     cross-entropy pulls it back.
     """
-    return 0.5 * dice_loss(p, y) + 0.5 * binary_cross_entropy(p, y)
+    with torch.autocast(p.device.type, enabled=False):  # torch refuses this one in half precision, and rightly
+        bce = binary_cross_entropy(p.float(), y.float(), weight=where)
+    return 0.5 * dice_loss(p, y, where) + 0.5 * bce
 
 
 OBJECTIVES = {"dice": dice_loss, "dice+bce": dice_bce_loss}

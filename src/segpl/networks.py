@@ -1,37 +1,41 @@
 """The two networks of the paper: theta, a U-Net, and phi, which reads a threshold's posterior off theta's features."""
 
 from collections.abc import Sequence
-from math import log
 
 import torch
 from jaxtyping import Float
 from monai.networks.nets import DynUNet
 from torch import Tensor, nn
-from torch.distributions import Normal
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 
 def strides(patch: Sequence[int], levels: int = 5, smallest: int = 4) -> list[tuple[int, ...]]:
     """How much each level shrinks each axis: halved while it stays even and large enough.
 
-    A 176 x 176 x 3 volume is halved in its plane alone. A level that would shrink nothing is left out.
+    A 176 x 176 x 3 volume is halved in its plane alone. A level that would shrink nothing is left out, down to the
+    three that a DynUNet needs.
     """
     result = [(1,) * len(patch)]
     size = list(patch)
     for _ in range(levels - 1):
         step = tuple(2 if n % 2 == 0 and n // 2 >= smallest else 1 for n in size)
-        if max(step) > 1:
+        if max(step) > 1 or len(result) < 3:
             result.append(step)
             size = [n // s for n, s in zip(size, step, strict=True)]
     return result
 
 
 class UNet(nn.Module):
-    """theta: MONAI's DynUNet, cut before its last layer so that phi can read the features."""
+    """theta: MONAI's DynUNet, open at the places where methods reach in.
+
+    encode -> the bottleneck; trunk -> last block -> features -> head -> logits.
+    """
 
     def __init__(self, inputs: int, regions: int, channels: int, patch: Sequence[int]):
         super().__init__()
-        self.channels, self.regions, self.dimensions = channels, regions, len(patch)
+        self.channels, self.regions, self.patch = channels, regions, tuple(patch)
         shrink = strides(patch)
+        self.widths = [channels * 2**level for level in range(len(shrink))]
         network = DynUNet(
             spatial_dims=len(patch),
             in_channels=inputs,
@@ -39,10 +43,31 @@ class UNet(nn.Module):
             kernel_size=[3] * len(shrink),
             strides=shrink,
             upsample_kernel_size=shrink[1:],
-            filters=[channels * 2**level for level in range(len(shrink))],
+            filters=self.widths,
             norm_name=("INSTANCE", {"affine": True}),
         )
-        self.features, self.head = network.skip_layers, network.output_block
+        self.body, self.head = network.skip_layers, network.output_block
+
+    @property
+    def last_block(self) -> nn.Module:
+        """The last convolutional block of the decoder."""
+        return self.body.upsample.conv_block
+
+    def encode(self, x: Float[Tensor, "B C *space"]) -> Float[Tensor, "B W *small"]:
+        """The features at the bottom of the U."""
+        layer = self.body
+        while hasattr(layer, "downsample"):
+            x, layer = layer.downsample(x), layer.next_layer
+        return layer(x)
+
+    def trunk(self, x: Float[Tensor, "B C *space"]) -> Float[Tensor, "B D *space"]:
+        """All but the last block: what came up through the decoder beside what was skipped."""
+        skipped = self.body.downsample(x)
+        return torch.cat([self.body.upsample.transp_conv(self.body.next_layer(skipped)), skipped], dim=1)
+
+    def features(self, x: Float[Tensor, "B C *space"]) -> Float[Tensor, "B F *space"]:
+        """What the head, and phi, read."""
+        return self.last_block(self.trunk(x))
 
     def forward(self, x: Float[Tensor, "B C *space"]) -> Float[Tensor, "B K *space"]:
         """Logits, one channel per region."""
@@ -50,38 +75,34 @@ class UNet(nn.Module):
 
 
 class ThresholdPosterior(nn.Module):
-    """phi (Eq. 5): average pooling, one 3 x 3 block, and two 1 x 1 convolutions for mu and log sigma.
+    """phi (Eq. 5): average pooling, one 3 x 3 block, and a 1 x 1 convolution for each number, as mu and log sigma.
 
-    There is one T per image and class: the last maps are averaged over space. mu passes a sigmoid, because a threshold
-    on a probability lies in (0, 1). The biases start at the prior, so that the first KL is near 0.
+    There is one T per image and class: the last maps are averaged over space. The biases start at the prior, so that
+    the first KL is near 0. A prior that needs no number from a network has a phi without weights.
     """
 
     GRID = 8
     """The size that features are pooled to (thin axes stay as they are): coarse, yet a 3 x 3 kernel has neighbours."""
 
-    def __init__(self, channels: int, regions: int, dimensions: int, mean: float, deviation: float):
+    def __init__(self, theta: UNet, starts: Sequence[float]):
         super().__init__()
-        convolution = nn.Conv2d if dimensions == 2 else nn.Conv3d
+        convolution = nn.Conv2d if len(theta.patch) == 2 else nn.Conv3d
+        wide = theta.channels
         # One group over all channels: instance norm would erase how strong the features are, which is what phi reads.
-        self.block = nn.Sequential(convolution(channels, channels, 3, padding=1), nn.GroupNorm(1, channels), nn.ReLU())
-        self.mu = convolution(channels, regions, 1)
-        self.log_sigma = convolution(channels, regions, 1)
-        for layer, start in ((self.mu, log(mean / (1 - mean))), (self.log_sigma, log(deviation))):
-            nn.init.normal_(layer.weight, std=0.01)
+        parts = (convolution(wide, wide, 3, padding=1), nn.GroupNorm(1, wide), nn.ReLU()) if starts else ()
+        self.block = nn.Sequential(*parts)
+        self.numbers = nn.ModuleList(convolution(wide, theta.regions, 1) for _ in starts)
+        for layer, start in zip(self.numbers, starts, strict=True):
+            nn.init.normal_(layer.weight, std=0.01)  # type: ignore[arg-type]
             nn.init.constant_(layer.bias, start)  # type: ignore[arg-type]
 
-    def forward(self, features: Float[Tensor, "B F *space"]) -> Normal:
-        """p(T | x) (Eq. 6), one Normal per image and class."""
+    def forward(self, features: Float[Tensor, "B F *space"]) -> list[Float[Tensor, "B K"]]:
+        """The numbers that make p(T | x), each per image and class."""
         pool = nn.functional.adaptive_avg_pool2d if features.ndim == 4 else nn.functional.adaptive_avg_pool3d
         maps = self.block(pool(features, tuple(min(self.GRID, n) for n in features.shape[2:])))  # type: ignore[arg-type]
-        mu, log_sigma = (layer(maps).flatten(2).mean(2) for layer in (self.mu, self.log_sigma))
-        return Normal(mu.sigmoid(), log_sigma.exp())
+        return [layer(maps).flatten(2).mean(2) for layer in self.numbers]
 
 
-def quantile(posterior: Normal, u: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
-    """T at level u of the Normal cut to (0, 1), which is where the paper lets T live.
-
-    With u uniform this is a draw, and its gradient reaches mu and sigma; with u = 1/2 it is the median.
-    """
-    low, high = posterior.cdf(torch.zeros_like(u)), posterior.cdf(torch.ones_like(u))
-    return posterior.icdf(low + u * (high - low)).clamp(1e-4, 1 - 1e-4)
+def averaged(network: nn.Module, decay: float) -> AveragedModel:
+    """The network's average over time, theta^(n-1) in a slower form: follows it by 1 - decay at each update."""
+    return AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(decay)).requires_grad_(False)

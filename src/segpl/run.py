@@ -1,31 +1,33 @@
 """A run: everything that determines one training. Its YAML is its identity."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import torch
 import yaml
-from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
-from segpl.data.cases import Dataset
+from segpl.data.cases import Task
 from segpl.data.layouts import read_dataset
 from segpl.data.plan import plan
 from segpl.errors import UserError
 from segpl.files import write_text
-from segpl.methods import METHODS, Method
+from segpl.methods.base import Method
+from segpl.named import plain, validated
 from segpl.networks import UNet
 
-RUN_FILE, WEIGHTS_FILE = "run.yaml", "model.safetensors"
+RUN_FILE, TASK_FILE, WEIGHTS_FILE = "run.yaml", "task.yaml", "model.safetensors"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
     """Everything that determines one training."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     data: Path
     """The data folder."""
@@ -49,31 +51,37 @@ class Run:
     """Channels of the U-Net's first level; each further level doubles them."""
     foreground: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Share of the labelled crops that are centred on a foreground voxel."""
+    augment: NonNegativeFloat = 0.0
+    """Strength of the views (turned, scaled, flipped, re-contrasted, noisy) that every method learns its labels on."""
+    guard: bool = True
+    """Step in when the pseudo-labels go empty or full while the labels are not."""
     validate_every: PositiveInt = 50
     """Steps between validations; a checkpoint is kept after each."""
 
-    def build(self, dataset: Dataset) -> nn.Module:
+    def __post_init__(self) -> None:
+        """Refuse patches that no U-Net can take."""
+        if len(self.patch) not in (2, 3) or min(self.patch[:2]) < 8:
+            raise UserError(f"patch is {list(self.patch)}, but it takes 2 or 3 numbers, the first two 8 or more.")
+
+    def build(self, task: Task) -> nn.Module:
         """The model with its first weights, drawn from the seed."""
         with torch.random.fork_rng():
             torch.manual_seed(self.seed)
-            return self.method.build(
-                lambda: UNet(len(dataset.channels), len(dataset.regions), self.channels, self.patch)
-            )
+            return self.method.build(lambda: UNet(len(task.channels), len(task.regions), self.channels, self.patch))
 
     def mapping(self) -> dict[str, Any]:
         """The run as plain values, the method by its name."""
-        values = asdict(self) | {"data": str(self.data), "patch": list(self.patch)}
-        return values | {"method": {"name": self.method.name(), **asdict(self.method)}}
+        return plain(self)
 
     def save(self, directory: Path) -> None:
         """Write `run.yaml`."""
         write_text(directory / RUN_FILE, yaml.safe_dump(self.mapping(), sort_keys=False))
 
 
-def plan_run(data: Path, settings: dict[str, Any]) -> Run:
+def plan_run(data: Path, settings: dict[str, Any], source: str = "the settings") -> Run:
     """A run on a data folder: what the data suggest, and the user's `settings` before that (DATA goes before both)."""
     data = data.resolve()
-    return run_from({**plan(read_dataset(data)), **settings, "data": str(data)}, source="the settings")
+    return run_from({**plan(read_dataset(data)), **settings, "data": str(data)}, source)
 
 
 def read_run(directory: Path) -> Run:
@@ -90,8 +98,8 @@ def read_yaml(file: Path) -> dict[str, Any]:
     """A mapping from a YAML file."""
     try:
         values = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{file} does not exist: give a YAML file of settings.") from None
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        raise UserError(f"{file} is not a file: give a YAML file of settings.") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{file} is not valid YAML ({' '.join(str(error).split())}): mend it.") from None
     if not isinstance(values, dict):
@@ -100,35 +108,31 @@ def read_yaml(file: Path) -> dict[str, Any]:
 
 
 def run_from(values: dict[str, Any], source: str) -> Run:
-    """A run from plain values. The method is chosen by its name, and an unknown key is an error, never ignored."""
-    method = values.get("method")
-    method = {"name": method} if isinstance(method, str) else dict(method or {})
-    name = method.pop("name", None)
-    if name not in METHODS:
-        raise UserError(f"{source}: there is no method {name!r}: choose one of {', '.join(METHODS)}.")
-    return _validated(Run, values | {"method": _validated(METHODS[name], method, source, "method.")}, source)
-
-
-def _validated(kind: type[Any], values: dict[str, Any], source: str, prefix: str = "") -> Any:
+    """A run from plain values."""
     try:
-        return TypeAdapter(kind).validate_python(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = prefix + ".".join(map(str, first["loc"]))
-        if first["type"] == "unexpected_keyword_argument":
-            known = ", ".join(each.name for each in fields(kind))
-            raise UserError(f"{source}: unknown setting {key!r}: it takes {known}.") from None
-        reason = first["msg"].replace("Input", "it")
-        raise UserError(f"{source}: {key} is {first['input']!r}, but {reason}.") from None
+        return validated(Run, values)
+    except UserError as error:
+        raise UserError(f"{source}: {error}") from None
 
 
-def load_model(directory: Path, run: Run, dataset: Dataset) -> nn.Module:
+def save_task(directory: Path, task: Task) -> None:
+    """Keep what the model takes and gives beside it: it must work where its training data are not."""
+    write_text(directory / TASK_FILE, yaml.safe_dump(plain(task), sort_keys=False))
+
+
+def read_task(directory: Path) -> Task:
+    """The channels and regions that a run was trained on."""
+    return validated(Task, read_yaml(directory / TASK_FILE), f"{directory / TASK_FILE}: ")
+
+
+def load_model(directory: Path, run: Run) -> nn.Module:
     """The trained model of a run directory: the weights that were best on the validation cases."""
     file = directory / WEIGHTS_FILE
     if not file.is_file():
-        raise UserError(
-            f"{directory} has no {WEIGHTS_FILE}: its training has not ended; go on with segpl train --resume."
-        )
-    model = run.build(dataset)
-    model.load_state_dict(load_file(file))
+        raise UserError(f"{directory} has no {WEIGHTS_FILE}: its training has not ended; use segpl train --resume.")
+    model = run.build(read_task(directory))
+    try:
+        model.load_state_dict(load_file(file))
+    except (SafetensorError, RuntimeError):
+        raise UserError(f"{file} does not hold the weights that {RUN_FILE} describes: train the run again.") from None
     return model.eval()

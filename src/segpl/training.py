@@ -3,9 +3,11 @@
 import json
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
 
 import lightning
 import safetensors.torch
@@ -16,6 +18,8 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import PolynomialLR
 from torch.utils.data import DataLoader
 
+from segpl.augment import draw_view
+from segpl.cost import Cost
 from segpl.data.batches import Steps
 from segpl.data.layouts import read_dataset
 from segpl.data.loading import Volume, load
@@ -24,8 +28,9 @@ from segpl.draws import Stream, seeds
 from segpl.errors import UserError
 from segpl.files import write_bytes, write_text
 from segpl.logbook import Logbook, ProgressBar, write_provenance
+from segpl.monitor import Guard, Monitor, health
 from segpl.progress import console, track
-from segpl.run import RUN_FILE, WEIGHTS_FILE, Run, read_run
+from segpl.run import RUN_FILE, WEIGHTS_FILE, Run, read_run, save_task
 from segpl.scores import iou
 from segpl.types import Batch
 from segpl.windows import mask, predict_volume
@@ -36,9 +41,21 @@ LAST, BEST = Path("checkpoints/last.ckpt"), Path("checkpoints/best.ckpt")
 class Learner(lightning.LightningModule):
     """One method learning on one set of steps, as Lightning wants to see it."""
 
-    def __init__(self, run: Run, model: nn.Module, steps: Steps, validation: list[Volume]):
+    def __init__(
+        self, run: Run, build: Callable[[], nn.Module], steps: Steps, validation: list[Volume], directory: Path
+    ):
         super().__init__()
+        self.build, model = build, build()
         self.run, self.model, self.steps, self.validation = run, model, steps, validation
+        self.guard = Guard(directory / LAST)
+        self.probe = steps[0]
+        self.caution, self.healthy = 1.0, False
+        self.milestones: dict[str, float] = {}
+        self.validated: list[Tensor] = []
+
+    def first_weights(self) -> dict[str, Tensor]:
+        """The weights that the run began with."""
+        return self.build().state_dict()
 
     def train_dataloader(self) -> DataLoader[Batch]:
         """The steps up to the next validation. Asked for anew each time, so a resumed run begins where it stopped."""
@@ -54,19 +71,41 @@ class Learner(lightning.LightningModule):
         """The method's losses; whatever it draws from torch's own generator depends on seed and step alone."""
         step = self.global_step
         torch.manual_seed(int(seeds(self.run.seed, Stream.TORCH, step, count=1)))
-        losses = self.run.method.losses(self.model, batch, progress=step / self.run.steps)
-        rate = torch.tensor(self.trainer.optimizers[0].param_groups[0]["lr"])
-        seen = {"learning_rate": rate, "loss": losses.total, **losses.terms, **losses.watched}
-        if losses.threshold is not None:
-            seen |= {"threshold": losses.threshold.mean(), "threshold_spread": losses.threshold.std()}
-        self.log_dict({name: value.detach() for name, value in seen.items()})
+        if self.run.augment:
+            view = draw_view(
+                seeds(self.run.seed, Stream.VIEW, step, count=len(batch.x_l)).to(self.device), self.run.augment
+            )
+            batch = batch._replace(x_l=view.image(batch.x_l), y_l=view.label(batch.y_l))
+        method = self.run.method.cautious(self.caution)
+        losses = method.losses(self.model, batch, progress=step / self.run.steps)
+        self.guard.watch(losses, batch)
+        rates = {"learning_rate": self.trainer.optimizers[0].param_groups[0]["lr"], "alpha_factor": self.caution}
+        seen = {"loss": losses.total, **losses.terms, **losses.watched, **health(losses, batch)}
+        self.log_dict({**rates, **{name: value.detach() for name, value in seen.items()}})
         return losses.total
+
+    def on_train_batch_end(self, *_: object) -> None:
+        """Averages over time follow."""
+        self.run.method.after_step(self.model)
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """What the guard did is part of the state."""
+        checkpoint["guard"] = {"caution": self.caution, "healthy": self.healthy}
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """And is taken up again."""
+        self.caution, self.healthy = checkpoint["guard"]["caution"], checkpoint["guard"]["healthy"]
 
     def validation_step(self, case: Sequence[Tensor], _: int) -> None:
         """Foreground IoU of a whole validation case, averaged over the regions that are there."""
         x, y = case
         p = predict_volume(lambda window: self.run.method.predict(self.model, window), x, self.run.patch)
-        self.log("validation_iou", iou(mask(p), y).nanmean().nan_to_num(), batch_size=1)
+        self.validated.append(iou(mask(p), y).nanmean())
+
+    def on_validation_epoch_end(self) -> None:
+        """The mean over the cases where it is defined: a region absent from truth and mask is no fault."""
+        self.log("validation_iou", torch.stack(self.validated).nanmean().nan_to_num())
+        self.validated.clear()
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         """Adam with polynomial decay, step by step."""
@@ -82,13 +121,19 @@ def train(run: Run, directory: Path, resume: bool = False) -> Path:
         return directory
     dataset = read_dataset(run.data)
     cases = training_cases(dataset, run.labelled, run.seed)
+    if run.method.uses_unlabelled() and not cases.unlabelled:
+        raise UserError(
+            f"{run.data} leaves no unlabelled scan for {run.method.name()}: add some to imagesUn, ask for fewer "
+            "labelled ones with --labelled, or use --method supervised."
+        )
     labelled, unlabelled, validation = (
-        [load(case, dataset.regions) for case in track(part, "Reading scans")]
+        [load(case, dataset.task.regions) for case in track(part, "Reading scans")]
         for part in (cases.labelled, cases.unlabelled, cases.validation)
     )
+    save_task(directory, dataset.task)
     _begin(run, cases, directory)  # only now: a scan that cannot be read leaves no run behind
     steps = Steps(labelled, unlabelled, run.seed, run.patch, run.batch, run.ratio, run.foreground)
-    learner = Learner(run, run.build(dataset), steps, validation)
+    learner = Learner(run, lambda: run.build(dataset.task), steps, validation, directory)
     _fit(learner, directory)
     best = torch.load(directory / BEST, map_location="cpu", weights_only=True)["state_dict"]
     weights = {name.removeprefix("model."): weight.contiguous() for name, weight in best.items()}
@@ -114,7 +159,14 @@ def _fit(learner: Learner, directory: Path) -> None:
         trainer = lightning.Trainer(
             max_steps=run.steps,
             precision="bf16-mixed" if half else "32-true",
-            callbacks=[Logbook(directory / "log.csv"), ProgressBar(run.method.name(), run.steps), keep],
+            callbacks=[
+                *([learner.guard] if run.guard else []),
+                Monitor(),  # after the guard: it labels with the weights that the run goes on with
+                Logbook(directory / "log.csv"),
+                ProgressBar(run.method.name(), run.steps),
+                Cost(directory / "cost.json"),
+                keep,
+            ],
             logger=False,
             limit_val_batches=1.0 if validates else 0,
             reload_dataloaders_every_n_epochs=1,
@@ -127,14 +179,17 @@ def _fit(learner: Learner, directory: Path) -> None:
             trainer.fit(learner, ckpt_path=last if last.is_file() else None, weights_only=False)
         except SystemExit:  # what Lightning makes of Ctrl-C
             raise KeyboardInterrupt from None
+        except (UnpicklingError, EOFError):
+            raise UserError(f"{last} cannot be read: delete it, and --resume begins again.") from None
 
 
 def _check(run: Run, directory: Path, resume: bool) -> None:
     """Make sure that the run directory is free, or this run's own."""
     file = directory / RUN_FILE
-    if file.is_file() and not resume:
+    begun = (directory / LAST).is_file() or (directory / WEIGHTS_FILE).is_file()
+    if begun and not resume:
         raise UserError(f"{directory} holds a run already: add --resume to go on with it, or choose another --out.")
-    if file.is_file() and (kept := read_run(directory).mapping()) != run.mapping():
+    if begun and (kept := read_run(directory).mapping()) != run.mapping():
         changed = [f"{key}: {kept[key]}" for key, value in run.mapping().items() if kept[key] != value]
         raise UserError(
             f"{file} was started with {'; '.join(changed)}: --resume goes on as it was; choose another --out."

@@ -15,8 +15,10 @@ class Batch(NamedTuple):
     """K binary channels: nested regions are K sigmoids."""
     x_u: Float[Tensor, "U C *space"]
     """Never comes with a label: there is no room for one."""
+    seeds_l: Int[Tensor, " L"]
+    """One number an image: all that a method draws for the image in this step comes from it."""
     seeds_u: Int[Tensor, " U"]
-    """One number an unlabelled image: all that a method draws for the image in this step comes from it."""
+    """The same for the unlabelled images."""
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,14 @@ def test_normalise_takes_all_voxels_where_there_is_no_background():
     assert normalise(values).std() == pytest.approx(1, abs=1e-4)
 
 
+def test_normalise_takes_water_for_tissue_in_ct():
+    values = np.random.default_rng(0).normal(0, 30, (16, 16, 16)).round().astype(np.float32)
+    assert (values == 0).mean() > 0.01
+    result = normalise(values)
+    neighbours = [result[values == hounsfield].mean() for hounsfield in (-1, 0, 1)]
+    assert neighbours[1] == pytest.approx((neighbours[0] + neighbours[2]) / 2, abs=1e-5)
+
+
 def test_normalise_survives_a_constant_image():
     assert np.isfinite(normalise(np.full((3, 3, 3), 7, np.float32))).all()
 

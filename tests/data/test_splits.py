@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from segpl.data.cases import Case, Dataset, Region
+from segpl.data.cases import Case, Dataset, Region, Task
 from segpl.data.splits import cases_for_test, training_cases
 from segpl.errors import UserError
 
@@ -12,7 +12,8 @@ def dataset(labelled=8, unlabelled=4, test=3):
         return tuple(Case(f"{prefix}{i}", f"{prefix}{i}", (Path("x"),), label) for i in range(count))
 
     training = cases("l", labelled, Path("y")) + cases("u", unlabelled, None)
-    return Dataset(Path("here"), ("ct",), (Region("a", (1,), 1),), training, cases("t", test, Path("y")))
+    task = Task(("ct",), (Region("a", (1,), 1),))
+    return Dataset(Path("here"), task, training, cases("t", test, Path("y")))
 
 
 def names(cases):
@@ -57,6 +58,6 @@ def test_more_labels_than_there_are():
 
 def test_a_subject_in_training_and_test_is_an_error():
     data = dataset()
-    twice = Dataset(data.folder, data.channels, data.regions, data.training, (*data.test, data.training[0]))
+    twice = Dataset(data.folder, data.task, data.training, (*data.test, data.training[0]))
     with pytest.raises(UserError, match="l0 in training and in test"):
         training_cases(twice, 1, seed=0)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from segpl.errors import UserError
-from segpl.evaluation.shifts import FGSM, PGD, SHIFTS, OutOfDistribution, parse_shift
+from segpl.evaluation.shifts import FGSM, PGD, SHIFTS, OutOfDistribution, parse_shifts
 from segpl.losses import dice_loss
 
 
@@ -51,7 +51,13 @@ def test_pgd_stays_in_its_ball_and_is_at_least_as_strong_as_fgsm(batch, predict)
     assert loss(attacked, batch, predict) >= loss(FGSM(0.05)(batch.x_l, batch.y_l, predict, 0), batch, predict)
 
 
-@pytest.mark.parametrize("text", ["fog=1", "ood=much", "0.1"])
+@pytest.mark.parametrize(
+    "text", ["fog=1", "ood=much", "0.1", "ood", "ood=", "clean=1", "ood=-1", "ood=nan", "fgsm=inf"]
+)
 def test_a_shift_that_is_none(text):
-    with pytest.raises(UserError, match=f"--shift {text} is not a shift"):
-        parse_shift(text)
+    with pytest.raises(UserError, match=f"--shift {text} (is not a shift|has no usable level)"):
+        parse_shifts([text])
+
+
+def test_the_same_shift_twice_is_one():
+    assert [shift.name for shift in parse_shifts(["ood=0.1", "ood=0.1", "fgsm=0.1"])] == ["clean", "ood", "fgsm"]

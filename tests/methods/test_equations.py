@@ -1,14 +1,17 @@
 """The paper's equations, and the identities between its methods."""
 
+from math import log
+
 import pytest
 import torch
-from torch.distributions import Normal, kl_divergence
+from torch import distributions
+from torch.distributions import kl_divergence
 
 from segpl.losses import dice_loss, pseudo_label
 from segpl.methods.segpl import SegPL
 from segpl.methods.segpl_vi import SegPLVI
 from segpl.methods.supervised import Supervised
-from segpl.networks import quantile
+from segpl.priors import Normal
 from segpl.types import Batch
 
 
@@ -19,7 +22,7 @@ def gradients(method, model, batch, progress=1.0):
 
 
 def test_a_batch_has_no_room_for_labels_of_unlabelled_images():
-    assert Batch._fields == ("x_l", "y_l", "x_u", "seeds_u")
+    assert Batch._fields == ("x_l", "y_l", "x_u", "seeds_l", "seeds_u")
 
 
 def test_eq_3_segpl_by_hand(network, batch):
@@ -49,7 +52,7 @@ def test_warm_up_scales_only_the_unlabelled_term(network, batch):
 def without_spread(method, network):
     """A model whose posterior is a point at 1/2, whatever the image."""
     model = method.build(network)
-    for layer, bias in ((model["phi"].mu, 0.0), (model["phi"].log_sigma, -20.0)):
+    for layer, bias in zip(model["phi"].numbers, (0.0, -20.0), strict=True):
         torch.nn.init.zeros_(layer.weight)
         torch.nn.init.constant_(layer.bias, bias)
     return model
@@ -73,16 +76,18 @@ def test_eq_8_kl_equals_torch_distributions():
         + (sigma**2 + (mu - mu_beta) ** 2) / (2 * sigma_beta**2)
         - 0.5
     )
-    torch.testing.assert_close(kl_divergence(Normal(mu, sigma), Normal(mu_beta, sigma_beta)), eq_8)
+    torch.testing.assert_close(
+        kl_divergence(distributions.Normal(mu, sigma), distributions.Normal(mu_beta, sigma_beta)), eq_8
+    )
 
 
 def test_eq_8_is_eq_3_plus_the_kl(network, batch):
-    method = SegPLVI(objective="dice", alpha=0.5, prior_mean=0.4)
+    method = SegPLVI(objective="dice", alpha=0.5, prior=Normal(mean=0.4))
     model = method.build(network)
-    torch.nn.init.constant_(model["phi"].mu.bias, 1.0)  # off the prior
+    torch.nn.init.constant_(model["phi"].numbers[0].bias, 1.0)  # off the prior
     losses = method.losses(model, batch, 1.0)
-    posterior = model["phi"](model["theta"].features(batch.x_u))
-    eq_8 = (0.1 / posterior.stddev).log() + (posterior.variance + (posterior.mean - 0.4) ** 2) / 0.02 - 0.5
+    mu, log_sigma = model["phi"](model["theta"].features(batch.x_u))
+    eq_8 = log(0.1) - log_sigma + (log_sigma.exp() ** 2 + (mu.sigmoid() - 0.4) ** 2) / (2 * 0.1**2) - 0.5
     torch.testing.assert_close(losses.terms["kl"], eq_8.mean())
     p_u = model["theta"](batch.x_u).sigmoid()
     torch.testing.assert_close(losses.terms["unlabelled"], 0.5 * dice_loss(p_u, losses.y_u))
@@ -98,9 +103,10 @@ def test_segpl_vi_gives_phi_no_gradient_from_the_data(network, batch):
 def test_samples_of_segpl_vi_are_masks_cut_at_t(network, batch):
     method = SegPLVI()
     model = method.build(network)
-    torch.nn.init.constant_(model["phi"].mu.bias, 0.8)
+    torch.nn.init.constant_(model["phi"].numbers[0].bias, 0.8)
     features = model["theta"].features(batch.x_u)
-    p, posterior = model["theta"].head(features).sigmoid(), model["phi"](features)
+    p = model["theta"].head(features).sigmoid()
+    posterior = method.posterior(model, features, p)
     (sample,) = method.predict(model, batch.x_u)
-    median = quantile(posterior, torch.full_like(posterior.mean, 0.5))
+    median = posterior.quantile(torch.full_like(posterior.mean, 0.5))
     assert torch.equal(sample > 0.5, pseudo_label(p, median) > 0)

@@ -32,11 +32,13 @@ class Steps(TorchDataset[Batch]):
         wanted = self.batch * self.ratio if self.unlabelled else 0
         x_u = [self._unlabelled_patch(step * wanted + slot) for slot in range(wanted)]
         x_l = torch.stack([x for x, _ in pairs])
+        drawn = seeds(self.seed, Stream.METHOD, step, count=self.batch + wanted)
         return Batch(
             x_l=x_l,
             y_l=torch.stack([y for _, y in pairs]),
             x_u=torch.stack(x_u) if x_u else x_l.new_empty(0, *x_l.shape[1:]),
-            seeds_u=seeds(self.seed, Stream.METHOD, step, count=wanted),
+            seeds_l=drawn[: self.batch],
+            seeds_u=drawn[self.batch :],
         )
 
     def _labelled_patch(self, index: int) -> tuple[Float[Tensor, "C *space"], Float[Tensor, "K *space"]]:

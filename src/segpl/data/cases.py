@@ -15,6 +15,15 @@ class Region:
 
 
 @dataclass(frozen=True)
+class Task:
+    """What a model is given and what it finds."""
+
+    channels: tuple[str, ...]
+    regions: tuple[Region, ...]
+    """In painting order: a later region covers an earlier one, so nested regions come from large to small."""
+
+
+@dataclass(frozen=True)
 class Case:
     """One scan: its channels as files, and its label where there is one."""
 
@@ -33,8 +42,6 @@ class Dataset:
     """Everything a layout reads off a folder, before any image is opened."""
 
     folder: Path
-    channels: tuple[str, ...]
-    regions: tuple[Region, ...]
-    """In painting order: a later region covers an earlier one, so nested regions come from large to small."""
+    task: Task
     training: tuple[Case, ...]
     test: tuple[Case, ...]

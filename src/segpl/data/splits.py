@@ -22,6 +22,8 @@ def training_cases(dataset: Dataset, labelled: int | None, seed: int) -> Trainin
     The subjects labelled at a budget of 4 are among those at 8, because both are the head of one order.
     """
     subjects = _labelled_subjects(dataset, seed)[_held_out(dataset) :]
+    if not subjects:
+        raise UserError(f"{dataset.folder} has no labelled training case: put at least one label into labelsTr.")
     validating = max(1, len(subjects) // 4) if len(subjects) > 1 else 0
     pool = subjects[validating:]
     budget = len(pool) if labelled is None else labelled
@@ -57,12 +59,9 @@ def _held_out(dataset: Dataset) -> int:
 
 
 def _labelled_subjects(dataset: Dataset, seed: int) -> list[str]:
-    subjects = sorted({case.subject for case in dataset.training if case.label})
-    if not subjects:
-        raise UserError(f"{dataset.folder} has no labelled case: put at least one label into labelsTr.")
+    """Subjects with a label in the training folder, in the order that the seed draws."""
     shared = sorted({case.subject for case in dataset.training} & {case.subject for case in dataset.test})
     if shared:
-        raise UserError(
-            f"{dataset.folder} has subject {shared[0]} in training and in test: remove it from one of them."
-        )
+        raise UserError(f"{dataset.folder} has subject {shared[0]} in training and in test: remove it from one.")
+    subjects = sorted({case.subject for case in dataset.training if case.label})
     return [subjects[i] for i in generator(seed, Stream.SPLIT).permutation(len(subjects))]

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from segpl.data.cases import Dataset, Region
+from segpl.data.cases import Region
 from segpl.data.layouts import read_dataset
 from segpl.data.loading import Volume, load
 from segpl.data.splits import cases_for_test
@@ -18,7 +18,7 @@ from segpl.errors import UserError
 from segpl.evaluation.shifts import Clean, Shift
 from segpl.files import write_nifti, write_text
 from segpl.progress import track
-from segpl.run import load_model, read_run
+from segpl.run import load_model, read_run, read_task
 from segpl.scores import dice, iou
 from segpl.windows import Predict, mask, predict_volume
 
@@ -26,49 +26,52 @@ METRICS = {"iou": iou, "dice": dice}
 
 
 def evaluate(
-    directory: Path, data: Path | None = None, shifts: Sequence[Shift] = (Clean(0),), out: Path | None = None
-) -> pd.DataFrame:
-    """Score a run on the test cases of its own data, or of `data`; write `scores.csv` and the clean masks."""
-    run = read_run(directory)
+    directory: Path, data: Path | None = None, shifts: Sequence[Shift] = (Clean(0.0),), out: Path | None = None
+) -> Path:
+    """Score a run on the test cases of its own data, or of `data`; write the scores and the clean masks."""
+    run, task = read_run(directory), read_task(directory)
     dataset = read_dataset(data or run.data)
-    model = load_model(directory, run, _same_task(dataset, read_dataset(run.data)))
+    if dataset.task != task:
+        raise UserError(
+            f"{dataset.folder} has other channels or regions than {directory} was trained on: give the same."
+        )
+    cases = cases_for_test(dataset, run.seed)
+    if not cases:
+        raise UserError(f"{dataset.folder} has no labelled test case: put some into imagesTs and labelsTs.")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model.to(device).requires_grad_(False)
+    model = load_model(directory, run).to(device).requires_grad_(False)
 
     def predict(x: Float[Tensor, "B C *space"]) -> Float[Tensor, "S B K *space"]:
         return run.method.predict(model, x)
 
-    cases = cases_for_test(dataset, run.seed)
-    if not cases:
-        raise UserError(f"{dataset.folder} has no labelled test case: put some into imagesTs and labelsTs.")
+    suffix = f"-{data.resolve().name}" if data else ""
     origin = {"run": directory.name, "method": run.method.name(), "seed": run.seed, "labelled": run.labelled}
     rows = []
     for case in track(cases, f"Scoring {directory.name}"):
-        volume = load(case, dataset.regions)
+        volume = load(case, task.regions)
         for shift in shifts:
             found = _segment(volume, shift, predict, run.patch, device)
             if isinstance(shift, Clean):
-                save_mask(directory / "masks" / f"{case.name}.nii.gz", found, dataset.regions, volume.affine)
-            rows += [origin | row for row in _score(found, volume, shift, dataset.regions)]
-    scores = pd.DataFrame(rows)
-    write_text(out or directory / "scores.csv", scores.to_csv(index=False))
-    return scores
+                save_mask(directory / f"masks{suffix}" / f"{case.name}.nii.gz", found, task.regions, volume.affine)
+            rows += [origin | row for row in _score(found, volume, shift, task.regions)]
+    file = out or directory / f"scores{suffix}.csv"
+    write_text(file, pd.DataFrame(rows).to_csv(index=False))
+    return file
 
 
 def _segment(
     volume: Volume, shift: Shift, predict: Predict, patch: tuple[int, ...], device: torch.device
 ) -> Bool[Tensor, "K X Y Z"]:
-    """The mask of the shifted volume. The shift works window by window, so that an attack's memory stays bounded."""
-    x, y = volume.x.to(device), _truth(volume)
-    channels, seed = len(x), zlib.crc32(volume.case.name.encode())
-    if not isinstance(shift, Clean):
-        both = torch.cat([x, y.to(x)])
-        x = predict_volume(
-            lambda window: shift(window[:, :channels], window[:, channels:], predict, seed)[None],
-            both,
-            patch,
-            overlap=0,
-        )[0]
+    """The mask of the shifted volume. An attack works window by window, so that its memory stays bounded."""
+    x, y, seed = volume.x.to(device), _truth(volume).to(device), zlib.crc32(volume.case.name.encode())
+
+    def attacked(both: Tensor) -> Tensor:
+        return shift(both[:, : len(x)], both[:, len(x) :], predict, seed)[None]
+
+    if shift.level and shift.by_window:
+        (x,) = predict_volume(attacked, torch.cat([x, y.to(x)]), patch, overlap=0)
+    elif shift.level:
+        (x,) = shift(x[None], y[None].to(x), predict, seed)
     return mask(predict_volume(predict, x, patch)).cpu()
 
 
@@ -97,15 +100,7 @@ def save_mask(
     file: Path, found: Bool[Tensor, "K X Y Z"], regions: tuple[Region, ...], affine: Float[np.ndarray, "4 4"]
 ) -> None:
     """Fold the regions back into one label map, in the geometry of the image."""
-    label = np.zeros(found.shape[1:], dtype=np.uint8)
+    label = np.zeros(found.shape[1:], dtype=np.min_scalar_type(max(region.paint for region in regions)))
     for region, part in zip(regions, found.numpy(), strict=True):
         label[part] = region.paint
     write_nifti(file, label, affine)
-
-
-def _same_task(dataset: Dataset, trained_on: Dataset) -> Dataset:
-    if (len(dataset.channels), dataset.regions) != (len(trained_on.channels), trained_on.regions):
-        raise UserError(
-            f"{dataset.folder} has other channels or regions than {trained_on.folder}: score on the same task."
-        )
-    return dataset

@@ -4,7 +4,7 @@ A shift is a function of (x, y, predict): noise needs only x, an attack asks wha
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import torch
@@ -20,6 +20,8 @@ class Shift(ABC):
     """A change of the image at a level; level 0 changes nothing, bit for bit."""
 
     name: ClassVar[str]
+    by_window: ClassVar[bool] = False
+    """Whether it changes the windows that the network sees, because it asks the network, or a volume at once."""
 
     def __init__(self, level: float):
         self.level = level
@@ -59,6 +61,7 @@ class FGSM(Shift):
     """The fast gradient sign method: one step of size epsilon along the sign of the loss's gradient."""
 
     name = "fgsm"
+    by_window = True
 
     def __call__(self, x: Tensor, y: Tensor, predict: Predict, seed: int) -> Tensor:
         """Epsilon is the level."""
@@ -69,6 +72,7 @@ class PGD(Shift):
     """Projected gradient descent: ten smaller FGSM steps that never leave the ball of radius epsilon."""
 
     name = "pgd"
+    by_window = True
     STEPS = 10
 
     def __call__(self, x: Tensor, y: Tensor, predict: Predict, seed: int) -> Tensor:
@@ -88,16 +92,21 @@ def _ascent(x: Tensor, y: Tensor, predict: Predict) -> Tensor:
     return gradient.sign()
 
 
-SHIFTS: dict[str, Callable[[float], Shift]] = {shift.name: shift for shift in (Clean, OutOfDistribution, FGSM, PGD)}
+SHIFTS: dict[str, Callable[[float], Shift]] = {shift.name: shift for shift in (OutOfDistribution, FGSM, PGD)}
 
 
-def parse_shift(text: str) -> Shift:
-    """`ood=0.1` as the shift it names."""
+def parse_shifts(texts: Sequence[str]) -> list[Shift]:
+    """The clean image and, for each text such as `ood=0.1`, the shift it names."""
+    return [Clean(0.0), *(_parse(text) for text in dict.fromkeys(texts))]
+
+
+def _parse(text: str) -> Shift:
     name, _, level = text.partition("=")
     try:
-        return SHIFTS[name](float(level or 0))
+        shift = SHIFTS[name](float(level))
     except (KeyError, ValueError):
         known = ", ".join(SHIFTS)
-        raise UserError(
-            f"--shift {text} is not a shift: write NAME=LEVEL with a name of {known}, as in ood=0.1."
-        ) from None
+        raise UserError(f"--shift {text} is not a shift: write ood=0.1 or the like, with a name of {known}.") from None
+    if not 0 <= shift.level < float("inf"):
+        raise UserError(f"--shift {text} has no usable level: give a number of 0 or more.")
+    return shift

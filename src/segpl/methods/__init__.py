@@ -1,10 +1,18 @@
-"""Every method by name: a method is one file here and one line in this one."""
+"""Every method by name: a method is one file in this folder and its line below."""
 
-from segpl.methods.base import Method, SemiSupervised
-from segpl.methods.segpl import SegPL
-from segpl.methods.segpl_vi import SegPLVI
-from segpl.methods.supervised import Supervised
+from segpl.methods import (
+    cct,
+    cps,
+    deep_ensemble,
+    fixmatch,
+    mean_teacher,
+    segpl,
+    segpl_elbo,
+    segpl_em,
+    segpl_vi,
+    self_loop,
+    supervised,
+)
+from segpl.methods.base import Method
 
-METHODS: dict[str, type[Method]] = {method.name(): method for method in (Supervised, SegPL, SegPLVI)}
-
-__all__ = ["METHODS", "Method", "SemiSupervised"]
+METHODS: dict[str, type[Method]] = Method.family()

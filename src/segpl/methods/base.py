@@ -2,28 +2,28 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal
 
+import torch
 from jaxtyping import Float
-from pydantic import ConfigDict, Field, NonNegativeFloat
+from pydantic import Field, NonNegativeFloat
 from torch import Tensor, nn
 
 from segpl.losses import OBJECTIVES, ramp
-from segpl.networks import UNet
+from segpl.named import Named
+from segpl.networks import ThresholdPosterior, UNet
+from segpl.priors import Normal, Posterior, Prior
 from segpl.types import Batch, Losses
 
 Model = Any
 """Whatever a method's `build` returned."""
 Share = Annotated[float, Field(ge=0, le=1)]
-Probability = Annotated[float, Field(gt=0, lt=1)]
 
 
 @dataclass(frozen=True)
-class Method(ABC):
+class Method(Named, ABC):
     """Hyper-parameters only; the weights live in the model that `build` returns."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     objective: Literal["dice", "dice+bce"] = "dice+bce"
     """What a prediction is fitted to a label with. The paper's is dice; with few labels dice+bce trains more safely."""
@@ -41,14 +41,34 @@ class Method(ABC):
     def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
         """The terms to minimise at `progress` in [0, 1] of the run."""
 
+    def uses_unlabelled(self) -> bool:
+        """Whether the method cannot do without unlabelled images."""
+        return False
+
+    def unlabelled_weight(self, progress: float) -> float:
+        """How much the unlabelled images count at this moment of the run."""
+        return 0.0
+
+    def cautious(self, factor: float) -> "Method":
+        """The same method, listening less to the unlabelled images."""
+        return self
+
+    def after_step(self, model: Model) -> None:
+        """What follows an optimiser step: a method that averages weights over time does it here."""
+
     def predict(self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1) -> Float[Tensor, "S B K *space"]:
         """Probabilities whose mask is where they exceed 1/2; `samples` of them where the method is uncertain."""
         p = model(x).sigmoid()
         return p.expand(samples, *p.shape)
 
-    def fit(self, p: Float[Tensor, "B K *space"], y: Float[Tensor, "B K *space"]) -> Float[Tensor, ""]:
-        """The M-step's f(p, y): how far a prediction is from a label."""
-        return OBJECTIVES[self.objective](p, y)
+    def fit(
+        self,
+        p: Float[Tensor, "B K *space"],
+        y: Float[Tensor, "B K *space"],
+        where: Float[Tensor, "B K *space"] | None = None,
+    ) -> Float[Tensor, ""]:
+        """The M-step's f(p, y): how far a prediction is from a label, over all voxels or `where` it is 1."""
+        return OBJECTIVES[self.objective](p, y, where)
 
 
 @dataclass(frozen=True)
@@ -62,6 +82,54 @@ class SemiSupervised(Method):
     warm_up: Share = 0.0
     """Share of the run over which alpha then rises linearly from 0."""
 
-    def weight(self, progress: float) -> float:
+    def uses_unlabelled(self) -> bool:
+        """It does."""
+        return True
+
+    def unlabelled_weight(self, progress: float) -> float:
         """Alpha at this moment of the run."""
         return self.alpha * ramp(progress, self.start, self.warm_up)
+
+    def cautious(self, factor: float) -> "Method":
+        """With a smaller alpha."""
+        return replace(self, alpha=factor * self.alpha)
+
+
+@dataclass(frozen=True)
+class Thresholded(SemiSupervised):
+    """A method whose pseudo-labels are cut at a threshold T with a prior and, per image and class, a posterior."""
+
+    prior: Prior = field(default_factory=Normal)
+    """What is believed about T beforehand: normal, beta, categorical, confident or fixed, with settings of its own."""
+    kl_weight: NonNegativeFloat = 1.0
+    """Weight of KL(p(T) || q(beta)); 1 is the bound of Eq. 7."""
+
+    def build(self, network: Callable[[], UNet]) -> nn.Module:
+        """theta, and phi on its features."""
+        theta = network()
+        return nn.ModuleDict({"theta": theta, "phi": ThresholdPosterior(theta, self.prior.starts)})
+
+    def theta(self, model: Model) -> UNet:
+        """The network that labels and predicts."""
+        return model["theta"]
+
+    def posterior(self, model: Model, features: Tensor, p: Tensor) -> Posterior:
+        """p(T | x) (Eq. 5 and 6)."""
+        return self.prior.posterior(model["phi"](features), p, self.kl_weight)
+
+    def predict(self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1) -> Float[Tensor, "S B K *space"]:
+        """Probabilities seen from S thresholds, spread evenly over the posterior; a single one is its median.
+
+        Subtracting logit(T) puts T where 1/2 was, so that the mask of a sample is where p > T.
+        """
+        features = self.theta(model).features(x)
+        logits = self.theta(model).head(features)
+        posterior = self.posterior(model, features, logits.sigmoid())
+        levels = [torch.full_like(posterior.mean, (place + 0.5) / samples) for place in range(samples)]
+        t = torch.stack([posterior.quantile(level) for level in levels]).logit()
+        return (logits - t.reshape(*t.shape, *[1] * (logits.ndim - 2))).sigmoid()
+
+
+def watch(posterior: Posterior) -> dict[str, Tensor]:
+    """What is logged of a posterior."""
+    return {"posterior_mean": posterior.mean.mean(), "posterior_deviation": posterior.deviation.mean()}

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import torch
 
 from segpl.losses import pseudo_label
-from segpl.methods.base import Model, Probability, SemiSupervised
+from segpl.methods.base import Model, SemiSupervised
+from segpl.priors import Probability
 from segpl.types import Batch, Losses
 
 
@@ -22,5 +23,5 @@ class SegPL(SemiSupervised):
         p_l, p_u = p.split([len(batch.x_l), len(batch.x_u)])
         y_u = pseudo_label(p_u, self.threshold)  # E-step, Eq. 1
         labelled = self.fit(p_l, batch.y_l)  # M-step, Eq. 3
-        unlabelled = self.weight(progress) * self.fit(p_u, y_u)
+        unlabelled = self.unlabelled_weight(progress) * self.fit(p_u, y_u)
         return Losses({"labelled": labelled, "unlabelled": unlabelled}, y_u)

@@ -10,9 +10,8 @@ from rich.table import Table
 from segpl.errors import UserError
 
 
-def read_scores(runs: Sequence[Path]) -> pd.DataFrame:
+def read_scores(files: Sequence[Path]) -> pd.DataFrame:
     """The scores of several runs, one below the other."""
-    files = [run / "scores.csv" for run in runs]
     for file in files:
         if not file.is_file():
             raise UserError(f"{file} does not exist: make it with segpl evaluate {file.parent}.")
@@ -36,13 +35,13 @@ def summary(scores: pd.DataFrame) -> pd.DataFrame:
 def print_summary(scores: pd.DataFrame) -> None:
     """The summary on the terminal: a row per run and shift, a column per region, IoU above Dice."""
     rows = summary(scores)
-    regions = list(rows["region"].unique())
-    if len(regions) == 2:  # one region is its own mean
-        regions = regions[:1]
+    regions = list(scores["region"].unique())
+    if len(regions) > 1:
+        regions.append("mean")
     for metric, title in (("iou", "Foreground IoU in %"), ("dice", "Dice in %")):
         part = rows[rows["metric"] == metric]
-        subjects = part["count"].max()
-        table = Table(title=f"{title}: mean ± standard deviation over {subjects} test subjects", title_justify="left")
+        Console(soft_wrap=True).print(f"{title}: mean ± standard deviation over {part['count'].max()} test subjects")
+        table = Table()
         table.add_column("method")
         if (part["shift"] != "clean").any():
             table.add_column("shift")

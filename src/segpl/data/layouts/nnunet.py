@@ -1,66 +1,105 @@
 """The nnU-Net v2 layout: `dataset.json`, `imagesTr`, `labelsTr`, `imagesTs`, `labelsTs`, and our `imagesUn`."""
 
 import json
+import re
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
-from segpl.data.cases import Case, Dataset, Region
+from segpl.data.cases import Case, Dataset, Region, Task
 from segpl.errors import UserError
+from segpl.named import validated
+
+
+@dataclass(frozen=True)
+class Description:
+    """What segpl reads of a `dataset.json`."""
+
+    channel_names: dict[str, str]
+    labels: dict[str, int | list[int]]
+    file_ending: str
+    regions_class_order: list[int] = field(default_factory=list)
+    subjects: dict[str, str] = field(default_factory=dict)
+    """Our addition: the subject of a case, where several cases are of one subject; otherwise each case is its own."""
 
 
 def read_nnunet(folder: Path) -> Dataset:
     """The data set in `folder`; images of `imagesTr` or `imagesUn` without a label are unlabelled training images."""
-    description = _description(folder / "dataset.json")
-    ending, channels = description["file_ending"], tuple(description["channel_names"].values())
-    training = _cases(folder, "Tr", ending, len(channels)) + _cases(folder, "Un", ending, len(channels))
-    if not training:
-        raise UserError(f"{folder / 'imagesTr'} holds no image that ends in {ending}: put the training images there.")
-    test = _cases(folder, "Ts", ending, len(channels))
-    return Dataset(folder, channels, _regions(description, folder), training, test)
+    file = folder / "dataset.json"
+    description = _description(file)
+    task = Task(tuple(description.channel_names.values()), _regions(description, file))
+    training = _cases(folder, "Tr", description) + _cases(folder, "Un", description)
+    test = _cases(folder, "Ts", description)
+    if not training and not test:
+        raise UserError(f"{folder} holds no image that ends in {description.file_ending}: put some into imagesTr.")
+    return Dataset(folder, task, training, test)
 
 
-def _description(file: Path) -> dict[str, Any]:
+def _description(file: Path) -> Description:
     try:
-        description = json.loads(file.read_text(encoding="utf-8"))
+        contents = json.loads(file.read_text(encoding="utf-8-sig"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{file} is not valid JSON ({error}): mend it.") from None
-    for key in ("channel_names", "labels", "file_ending"):
-        if key not in description:
-            raise UserError(f'{file} has no "{key}": add it as nnU-Net v2 describes.')
+    if not isinstance(contents, dict):
+        raise UserError(f"{file} must hold an object with channel_names, labels and file_ending, as nnU-Net v2 has it.")
+    known = {each.name: contents[each.name] for each in fields(Description) if each.name in contents}
+    description = validated(Description, known, f"{file}: ")
+    if not description.channel_names:
+        raise UserError(f"{file}: channel_names is empty: name at least one channel.")
+    if not description.file_ending.startswith("."):
+        raise UserError(f"{file}: file_ending is {description.file_ending!r}: begin it with a dot, as in .nii.gz.")
     return description
 
 
-def _regions(description: dict[str, Any], folder: Path) -> tuple[Region, ...]:
+def _regions(description: Description, file: Path) -> tuple[Region, ...]:
     values = {
         name: tuple(value) if isinstance(value, list) else (value,)
-        for name, value in description["labels"].items()
+        for name, value in description.labels.items()
         if name != "background"
     }
     if "ignore" in values:
-        raise UserError(f'{folder / "dataset.json"} has an "ignore" label, which segpl does not take: remove it.')
-    paint = description.get("regions_class_order") or [value[0] for value in values.values()]
+        raise UserError(f'{file} has an "ignore" label, which segpl does not take: remove it.')
+    wrong = [name for name, value in values.items() if not value or 0 in value]
+    if not values or wrong:
+        name = wrong[0] if wrong else "labels"
+        raise UserError(f"{file}: {name} names no value of its own: give every region values other than 0.")
+    paint = description.regions_class_order or [value[0] for value in values.values()]
     if len(paint) != len(values):
-        raise UserError(
-            f'{folder / "dataset.json"} names {len(values)} regions but {len(paint)} values in "regions_class_order": '
-            "give one value for each region."
-        )
+        raise UserError(f"{file} has {len(values)} regions but {len(paint)} values in regions_class_order: match them.")
     return tuple(Region(name, value, shown) for (name, value), shown in zip(values.items(), paint, strict=True))
 
 
-def _cases(folder: Path, part: str, ending: str, channels: int) -> tuple[Case, ...]:
+def _cases(folder: Path, part: str, description: Description) -> tuple[Case, ...]:
     """The cases of `imagesTr`, `imagesUn` or `imagesTs`, by name."""
     images, labels = folder / f"images{part}", folder / f"labels{part}"
-    stems = {file.name.removesuffix(ending) for file in images.glob(f"*{ending}")}
-    names = sorted({stem.rpartition("_")[0] for stem in stems})
+    ending, channels = description.file_ending, len(description.channel_names)
+    found = _channel_files(images, ending)
     cases = []
-    for name in names:
-        files = tuple(images / f"{name}_{channel:04d}{ending}" for channel in range(channels))
-        for file in files:
-            if not file.is_file():
-                raise UserError(f"{file} is missing: {name} needs {channels} channels, {name}_0000{ending} and so on.")
+    for name, files in found.items():
+        wanted = tuple(images / f"{name}_{channel:04d}{ending}" for channel in range(channels))
+        for file in (*wanted, *files):
+            if file not in files:
+                raise UserError(f"{file} is missing: dataset.json names {channels} channels, so add it.")
+            if file not in wanted:
+                raise UserError(f"{file} is one channel too many: dataset.json names {channels}, so remove or name it.")
         label = labels / f"{name}{ending}"
-        cases.append(Case(name, name, files, label if label.is_file() else None))
-    for label in sorted(labels.glob(f"*{ending}")):
-        if label.name.removesuffix(ending) not in names:
+        cases.append(Case(name, description.subjects.get(name, name), wanted, label if label.is_file() else None))
+    for label in _visible(labels, ending):
+        if label.name.removesuffix(ending) not in found:
             raise UserError(f"{label} has no image in {images}: add the image or remove the label.")
     return tuple(cases)
+
+
+def _channel_files(images: Path, ending: str) -> dict[str, list[Path]]:
+    """The files of each case."""
+    found: dict[str, list[Path]] = {}
+    for file in _visible(images, ending):
+        stem = file.name.removesuffix(ending)
+        if not re.fullmatch(r".+_\d{4}", stem):
+            raise UserError(f"{file} has no channel number: name it {stem}_0000{ending}.")
+        found.setdefault(stem[:-5], []).append(file)
+    return found
+
+
+def _visible(folder: Path, ending: str) -> list[Path]:
+    """The files of a folder, without the hidden ones that some systems leave behind."""
+    return sorted(file for file in folder.glob(f"*{ending}") if not file.name.startswith("."))

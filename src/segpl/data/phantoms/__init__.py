@@ -34,7 +34,8 @@ DESCRIPTION: dict[str, dict[str, Any]] = {
 def write_phantoms(task: Task, folder: Path, subjects: int = 24, seed: int = 0) -> Path:
     """Write phantoms in nnU-Net's layout: a third labelled, a third unlabelled, a third for testing."""
     check(folder, subjects)
-    draft = folder.with_name(folder.name + ".part")  # a kill leaves this one behind, and the next call clears it away
+    folder = folder.resolve()
+    draft = folder.with_name(f".{folder.name}.segpl-part")  # what a kill leaves behind, the next call clears away
     shutil.rmtree(draft, ignore_errors=True)
     images, labels = places(subjects)
     for subject in track(range(subjects), f"Drawing {task} phantoms"):

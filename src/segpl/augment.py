@@ -1,0 +1,85 @@
+"""Views of an image: drawing how it changes is separate from changing it, so a label can be moved along."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import affine_grid, grid_sample
+
+from segpl.draws import normal, uniform
+
+ROTATION, SCALE, CONTRAST, GAMMA, NOISE = 0.5, 0.2, 0.5, 0.5, 0.3
+"""Limits at strength 1: radians, and logarithms of factors; the noise is in deviations of the normalised image."""
+OPERATIONS = 6
+
+
+@dataclass(frozen=True)
+class View:
+    """How each image of a batch is changed. Strength 0 changes nothing, bit for bit."""
+
+    angle: Float[Tensor, " B"]
+    zoom: Float[Tensor, " B"]
+    flip: Float[Tensor, "B 2"]
+    """-1 or 1 for each axis of the plane."""
+    contrast: Float[Tensor, " B"]
+    gamma: Float[Tensor, " B"]
+    noise: Float[Tensor, " B"]
+    seeds: Int[Tensor, " B"]
+    strength: float
+
+    def image(self, x: Float[Tensor, "B C *space"]) -> Float[Tensor, "B C *space"]:
+        """The image as seen: grey values changed, then moved, then noise as a scanner would add it."""
+        if not self.strength:
+            return x
+        column = (-1,) + (1,) * (x.ndim - 1)
+        low, high = (side(x.flatten(2), 2).reshape(*x.shape[:2], *column[2:]) for side in (torch.amin, torch.amax))
+        bright = ((x - low) / (high - low).clamp(min=1e-6)) ** self.gamma.reshape(column)
+        x = (low + bright * (high - low)) * self.contrast.reshape(column)
+        return self._moved(x, "bilinear") + self.noise.reshape(column) * normal(self.seeds, *x.shape[1:])
+
+    def label(self, y: Float[Tensor, "B K *space"]) -> Float[Tensor, "B K *space"]:
+        """The label moved along with the image."""
+        return self._moved(y, "nearest") if self.strength else y
+
+    def _moved(self, x: Tensor, mode: str) -> Tensor:
+        grid = affine_grid(self._matrix(x.shape[2:]), list(x.shape), align_corners=False)
+        return grid_sample(x, grid, mode=mode, align_corners=False)
+
+    def _matrix(self, space: torch.Size) -> Float[Tensor, "B D D+1"]:
+        """Turned, zoomed and flipped in the plane of the first two axes; slices stay slices."""
+        dimensions = len(space)
+        matrix = torch.eye(dimensions, dimensions + 1).to(self.angle).repeat(len(self.angle), 1, 1)
+        cos, sin = self.angle.cos() / self.zoom, self.angle.sin() / self.zoom
+        # torch counts grid axes from the last: the plane's two axes are its last two coordinates
+        second, first = dimensions - 2, dimensions - 1
+        aspect = space[0] / space[1]
+        matrix[:, first, first], matrix[:, second, second] = cos * self.flip[:, 0], cos * self.flip[:, 1]
+        matrix[:, first, second] = -sin * self.flip[:, 1] / aspect
+        matrix[:, second, first] = sin * self.flip[:, 0] * aspect
+        return matrix
+
+
+def draw_view(seeds: Int[Tensor, " B"], strength: float, operations: int = OPERATIONS) -> View:
+    """A view of each image from its own seed, up to `strength`; RandAugment picks some of the operations at random."""
+    u = uniform(seeds, 8 + OPERATIONS)
+    chosen = (u[:, 8:].argsort(1).argsort(1) < operations).to(u) * strength
+    rotate, scale, flip, contrast, gamma, noise = chosen.unbind(1)
+    centred = 2 * u - 1
+    return View(
+        angle=ROTATION * rotate * centred[:, 0],
+        zoom=(SCALE * scale * centred[:, 1]).exp(),
+        flip=1 - 2 * (u[:, 2:4] < 0.5 * flip[:, None]).to(u),
+        contrast=(CONTRAST * contrast * centred[:, 4]).exp(),
+        gamma=(GAMMA * gamma * centred[:, 5]).exp(),
+        noise=NOISE * noise * u[:, 6],
+        seeds=seeds,
+        strength=strength,
+    )
+
+
+def add_noise(
+    x: Float[Tensor, "B C *space"], seeds: Int[Tensor, " B"], deviation: float
+) -> Float[Tensor, "B C *space"]:
+    """The weak view: Gaussian noise, drawn for each image from its own seed."""
+    return x + deviation * normal(seeds, *x.shape[1:]) if deviation else x

@@ -1,0 +1,147 @@
+"""The health of pseudo-labels while a method learns from them, and a guard that steps in when they collapse."""
+
+from collections import deque
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float
+from lightning import Callback, Trainer
+from torch import Tensor, nn
+
+from segpl.progress import console
+from segpl.run import Run
+from segpl.types import Batch, Losses
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """What the monitor needs of the thing that learns."""
+
+    run: Run
+    model: nn.Module
+    probe: Batch
+    caution: float
+    """The factor that alpha is backed off by."""
+    healthy: bool
+    """Whether the last checkpoint had healthy pseudo-labels."""
+    milestones: dict[str, float]
+    """What is logged once a validation."""
+
+    def first_weights(self) -> dict[str, Tensor]:
+        """The weights that the run began with."""
+
+
+def health(losses: Losses, batch: Batch) -> dict[str, Tensor]:
+    """What is logged of one step: foreground in pseudo-labels and labels, the threshold, and who pulls harder."""
+    seen = {}
+    if losses.y_u is not None:
+        labelled = losses.terms["labelled"].clamp(min=1e-6)
+        seen["pseudo_foreground"] = losses.y_u.mean()
+        seen["labelled_foreground"] = batch.y_l.mean()
+        seen["unlabelled_to_labelled"] = (losses.total - losses.terms["labelled"]) / labelled
+    if losses.threshold is not None:
+        seen |= {"threshold": losses.threshold.mean(), "threshold_spread": losses.threshold.std(correction=0)}
+    return seen
+
+
+def shares(y: Float[Tensor, "B K *space"]) -> Float[Tensor, " K"]:
+    """The foreground's share of the voxels, region by region."""
+    return y.flatten(2).mean((0, 2))
+
+
+def collapse(pseudo: Float[Tensor, " K"], labelled: Float[Tensor, " K"]) -> str | None:
+    """What is wrong with the pseudo-labels of some region, in words, or nothing.
+
+    Empty: under a hundredth of what the labels hold. Full: nearer to everything than to what the labels hold.
+    """
+    if ((labelled > 0) & (pseudo < 0.01 * labelled)).any():
+        return "empty"
+    return "full" if (pseudo > (1 + labelled) / 2).any() else None
+
+
+class Monitor(Callback):
+    """Says how far the pseudo-labels of the same few images moved between validations: the convergence of EM."""
+
+    def __init__(self) -> None:
+        self.before: Tensor | None = None
+
+    def on_train_start(self, trainer: Trainer, learner: Any) -> None:
+        """Label the probe with the weights at hand; after a resume they are the checkpoint's, so nothing is lost."""
+        self.before = self._label(learner)
+
+    def on_train_epoch_end(self, trainer: Trainer, learner: Any) -> None:
+        """Label it again, and compare."""
+        now = self._label(learner)
+        if now is not None and self.before is not None:
+            learner.milestones["pseudo_changed"] = float((now != self.before).float().mean())
+        self.before = now
+
+    @torch.no_grad()
+    def _label(self, learner: Learner) -> Tensor | None:
+        return learner.run.method.losses(learner.model, learner.probe, progress=1.0).y_u
+
+
+class Guard(Callback):
+    """Backs alpha off and goes back to healthy weights when the pseudo-labels go empty or full and the labels are not.
+
+    Judged on the last steps before a validation. Weights that were never healthy may just be young: they are left alone
+    while the labels pull much harder than the pseudo-labels. Otherwise the first time only alpha is backed off, and the
+    second time the run begins again from its first weights.
+    """
+
+    STEPS = 10
+    FACTOR = 0.1
+    YOUNG = 0.3
+    """While the unlabelled images pull less than this share of the labelled ones, a bad start is not their doing."""
+
+    def __init__(self, last_checkpoint: Path):
+        self.last_checkpoint = last_checkpoint
+        self.pseudo: deque[Tensor] = deque(maxlen=self.STEPS)
+        self.labelled: deque[Tensor] = deque(maxlen=self.STEPS)
+        self.pulls: deque[Tensor] = deque(maxlen=self.STEPS)
+
+    def watch(self, losses: Losses, batch: Batch) -> None:
+        """Take down one step."""
+        if losses.y_u is not None:
+            self.pseudo.append(shares(losses.y_u.detach()))
+            self.labelled.append(shares(batch.y_l))
+            self.pulls.append((losses.total / losses.terms["labelled"] - 1).detach())
+
+    def on_train_epoch_end(self, trainer: Trainer, learner: Any) -> None:
+        """Judge, and act."""
+        counts = learner.run.method.unlabelled_weight(trainer.global_step / learner.run.steps)
+        if not self.pseudo or not counts:
+            return
+        pseudo, labelled, pull = (torch.stack(list(seen)).mean(0) for seen in (self.pseudo, self.labelled, self.pulls))
+        wrong = collapse(pseudo, labelled)
+        for seen in (self.pseudo, self.labelled, self.pulls):
+            seen.clear()
+        if wrong is None:
+            learner.healthy = True
+        if wrong is None or (not learner.healthy and pull < self.YOUNG):
+            return
+        learner.caution *= self.FACTOR
+        went_back = self._go_back(trainer, learner)
+        console.print(
+            f"step {trainer.global_step}: the pseudo-labels have gone {wrong} and the labels are not. alpha is now "
+            f"{learner.caution:g} of what it was{went_back}. (Switch this off with --set guard=false.)"
+        )
+
+    def _go_back(self, trainer: Trainer, learner: Learner) -> str:
+        optimiser = trainer.optimizers[0]
+        rates = [group["lr"] for group in optimiser.param_groups]
+        if learner.healthy:
+            checkpoint = torch.load(self.last_checkpoint, map_location="cpu", weights_only=False)
+            weights = {name.removeprefix("model."): weight for name, weight in checkpoint["state_dict"].items()}
+            optimiser.load_state_dict(checkpoint["optimizer_states"][0])
+            said = ", and the weights are those of the last healthy checkpoint"
+        elif learner.caution < self.FACTOR:
+            weights, said = learner.first_weights(), ", and the run begins again from its first weights"
+            optimiser.state.clear()
+        else:
+            return ""
+        learner.model.load_state_dict(weights)
+        for group, rate in zip(optimiser.param_groups, rates, strict=True):  # the decay goes on where it is
+            group["lr"] = rate
+        return said
