@@ -7,6 +7,7 @@ install_import_hook("segpl", "typechecker.check")  # before anything of segpl is
 import os  # noqa: E402
 import subprocess  # noqa: E402
 import sys  # noqa: E402
+import tempfile  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 from pathlib import Path  # noqa: E402
 
@@ -19,6 +20,7 @@ from segpl.data.phantoms import write_phantoms  # noqa: E402
 from segpl.networks import UNet  # noqa: E402
 from segpl.types import Batch  # noqa: E402
 
+os.environ["SEGPL_CACHE"] = tempfile.mkdtemp(prefix="segpl-cache-")  # never the user's own
 torch.set_num_threads(1)  # two test processes on two cores; more threads than cores stall each other
 
 
@@ -69,6 +71,6 @@ def segpl() -> Callable[..., subprocess.CompletedProcess[str]]:
     def call(*words: object) -> subprocess.CompletedProcess[str]:
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
         command = [sys.executable, "-m", "segpl", *map(str, words)]
-        return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        return subprocess.run(command, capture_output=True, encoding="utf-8", env=environment, check=False)
 
     return call

@@ -1,6 +1,7 @@
 """The command line: thin, and nothing heavy is imported until a command runs."""
 
 import argparse
+import json
 import sys
 import tempfile
 import traceback
@@ -27,23 +28,45 @@ def phantom(options: argparse.Namespace) -> None:
     print(f"{options.subjects} {options.task} phantoms in {options.out}")
 
 
+def doctor(options: argparse.Namespace) -> None:
+    """Say what is in a data folder and what is wrong with it, in plain words."""
+    from segpl.doctor import examine
+    from segpl.doctor.fix import write_fixed
+    from segpl.doctor.words import as_json, print_diagnosis
+
+    diagnosis = examine(options.data)
+    if options.json:
+        print(json.dumps(as_json(diagnosis), indent=2))
+    else:
+        print_diagnosis(diagnosis)
+    if options.fix:
+        left_out = write_fixed(diagnosis, options.fix)
+        print(
+            f"repaired copy in {options.fix}" + (f", without {', '.join(left_out)}" if left_out else ""),
+            file=sys.stderr,
+        )
+    if diagnosis.problems:
+        sys.exit(2)
+
+
 def train(options: argparse.Namespace) -> None:
     """Train a model on a folder of labelled and unlabelled scans."""
-    from segpl.run import RUN_FILE, plan_run, read_yaml
+    from segpl.data.cache import Cache, default_folder
+    from segpl.run import RUN_FILE, for_method, plan_run, preset, read_yaml
     from segpl.training import train
 
     started = options.out / RUN_FILE
     settings = read_yaml(started) if options.resume and started.is_file() else {"method": "segpl"}
     if options.config:
-        settings |= read_yaml(options.config)
-    kept = settings["method"].get("name") if isinstance(settings["method"], dict) else settings["method"]
-    if options.method and options.method != kept:  # another method has other settings
-        settings["method"] = options.method
+        settings |= read_yaml(preset(options.config))
+    settings["method"] = for_method(settings["method"], options.method)
     flags = {"labelled": options.labelled, "steps": options.steps, "seed": options.seed}
     given = {key: value for key, value in flags.items() if value is not None}
     source = str(options.config or "the settings")
     run = plan_run(options.data, merged(settings, given | dict(options.set)), source)
-    train(run, options.out, resume=options.resume)
+    cache = Cache(options.cache or default_folder(), 1e9 * options.cache_limit)
+    train(run, options.out, resume=options.resume, cache=cache)
+    cache.report()
     print(f"{run.method.name()} is trained: {options.out}")
 
 
@@ -141,6 +164,11 @@ def command_line() -> argparse.ArgumentParser:
     )
     one.add_argument("--seed", type=natural, default=0, help="draws the subjects [0]")
 
+    one = command(doctor)
+    one.add_argument("data", type=file, help="data folder")
+    one.add_argument("--fix", type=file, metavar="DIR", help="write a repaired copy where the remedy is certain")
+    one.add_argument("--json", action="store_true", help="for scripts")
+
     one = command(train, settings_help() if "train" in sys.argv else None)
     one.add_argument("data", type=file, help="data folder in the nnU-Net layout")
     one.add_argument("--method", metavar="NAME", help="how to learn; see below [segpl]")
@@ -148,8 +176,12 @@ def command_line() -> argparse.ArgumentParser:
     one.add_argument("--labelled", type=int, metavar="N", help="subjects that keep their label [all]")
     one.add_argument("--steps", type=int, metavar="N", help="optimiser steps [200]")
     one.add_argument("--seed", type=int, metavar="N", help="draws the split, the weights and the batches [0]")
-    one.add_argument("--config", type=file, metavar="FILE", help="settings as YAML, such as another run's run.yaml")
+    one.add_argument(
+        "--config", type=file, metavar="FILE", help="YAML, such as a run.yaml; or brats, carve: the paper's"
+    )
     one.add_argument("--set", type=assignment, action="append", default=[], metavar="KEY=VALUE", help="one setting")
+    one.add_argument("--cache", type=file, metavar="DIR", help="prepared images [SEGPL_CACHE, or the user's cache]")
+    one.add_argument("--cache-limit", type=float, default=20, metavar="GB", help="how large it may grow [20]")
     one.add_argument("--resume", action="store_true", help="go on from the last checkpoint of RUN, if there is one")
 
     one = command(evaluate)

@@ -1,6 +1,7 @@
 """Help texts read off the source: a field's docstring is its help. Nothing is imported, so `--help` stays quick."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +25,9 @@ class Description(NamedTuple):
     settings: list[Setting]
 
 
+NOTHING = Description("", [])
+
+
 def methods() -> dict[str, Description]:
     """Every method by name: one file each, the dataclass in it is the method."""
     files = sorted(file for file in (PACKAGE / "methods").glob("*.py") if file.stem not in NOT_METHODS)
@@ -38,7 +42,8 @@ def priors() -> dict[str, Description]:
 
 def shared_settings() -> list[Setting]:
     """The settings that methods have in common."""
-    return [setting for _, description in _dataclasses(PACKAGE / "methods/base.py") for setting in description.settings]
+    found = _dataclasses(PACKAGE / "methods/base.py")
+    return list({setting.name: setting for _, description in found for setting in description.settings}.values())
 
 
 def run_settings() -> list[Setting]:
@@ -47,9 +52,14 @@ def run_settings() -> list[Setting]:
 
 
 def _dataclasses(file: Path) -> list[tuple[str, Description]]:
+    """The dataclasses of a file, each with the settings of those above it in the same file."""
     module = ast.parse(file.read_text(encoding="utf-8"))
-    classes = [node for node in module.body if isinstance(node, ast.ClassDef) and node.decorator_list]
-    return [(node.name, Description(_first_line(node), list(_settings(node)))) for node in classes]
+    found: dict[str, Description] = {}
+    for node in module.body:
+        if isinstance(node, ast.ClassDef) and node.decorator_list:
+            above = [setting for base in node.bases for setting in found.get(ast.unparse(base), NOTHING).settings]
+            found[node.name] = Description(_first_line(node), [*above, *_settings(node)])
+    return list(found.items())
 
 
 def _first_line(node: ast.ClassDef) -> str:
@@ -60,4 +70,6 @@ def _settings(node: ast.ClassDef) -> Iterator[Setting]:
     for field, text in zip(node.body, node.body[1:], strict=False):
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
             default = ast.unparse(field.value) if field.value else "from the data"
+            if match := re.match(r"field\(default_factory=(?:lambda: \w+\.choose\()?'?([\w-]+)", default):
+                default = match[1].lower()
             yield Setting(ast.unparse(field.target), default, " ".join(str(text.value.value).split()))

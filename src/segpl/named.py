@@ -85,4 +85,6 @@ def plain(value: Any) -> Any:
         return name | {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, tuple | list):
         return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -1,6 +1,6 @@
 """A run: everything that determines one training. Its YAML is its identity."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -13,9 +13,11 @@ from torch import nn
 
 from segpl.data.cases import Task
 from segpl.data.layouts import read_dataset
+from segpl.data.loading import Preparation
 from segpl.data.plan import plan
 from segpl.errors import UserError
 from segpl.files import write_text
+from segpl.methods import METHODS
 from segpl.methods.base import Method
 from segpl.named import plain, validated
 from segpl.networks import UNet
@@ -57,11 +59,22 @@ class Run:
     """Step in when the pseudo-labels go empty or full while the labels are not."""
     validate_every: PositiveInt = 50
     """Steps between validations; a checkpoint is kept after each."""
+    spacing: tuple[PositiveFloat, ...] | None = None
+    """Millimetres between voxels that images are resampled to; null leaves them as they are."""
+    window: tuple[float, float] | None = None
+    """Grey values outside are clipped, as CT needs; null clips nothing."""
+    why: dict[str, str] = field(default_factory=dict)
+    """Why the settings that were derived from the data are what they are."""
 
     def __post_init__(self) -> None:
         """Refuse patches that no U-Net can take."""
         if len(self.patch) not in (2, 3) or min(self.patch[:2]) < 8:
             raise UserError(f"patch is {list(self.patch)}, but it takes 2 or 3 numbers, the first two 8 or more.")
+
+    @property
+    def preparation(self) -> Preparation:
+        """What is done to every image before a network sees it."""
+        return Preparation(self.spacing, self.window)
 
     def build(self, task: Task) -> nn.Module:
         """The model with its first weights, drawn from the seed."""
@@ -81,7 +94,10 @@ class Run:
 def plan_run(data: Path, settings: dict[str, Any], source: str = "the settings") -> Run:
     """A run on a data folder: what the data suggest, and the user's `settings` before that (DATA goes before both)."""
     data = data.resolve()
-    return run_from({**plan(read_dataset(data)), **settings, "data": str(data)}, source)
+    planned = plan(read_dataset(data))
+    derived = {key: each.value for key, each in planned.items()}
+    why = {key: each.why for key, each in planned.items() if settings.get(key, each.value) == each.value}
+    return run_from({**derived, **settings, "data": str(data), "why": why}, source)
 
 
 def read_run(directory: Path) -> Run:
@@ -105,6 +121,24 @@ def read_yaml(file: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise UserError(f"{file} must hold settings such as 'steps: 200', one a line.")
     return values
+
+
+def preset(name: Path) -> Path:
+    """The file that a name such as brats stands for, unless there is a file of that name."""
+    known = Path(__file__).parent / "presets" / f"{name}.yaml"
+    return known if known.is_file() and not name.exists() else name
+
+
+def for_method(settings: Any, name: str | None) -> Any:
+    """A method's settings where another one is asked for, or none is named: those that it has too."""
+    if not isinstance(settings, dict):
+        return name or settings
+    own = settings.get("name")
+    if own and name in (None, own):
+        return settings
+    chosen = name or "segpl"
+    known = {each.name for each in fields(METHODS[chosen])} if chosen in METHODS else set()
+    return {"name": chosen} | {key: value for key, value in settings.items() if key in known}
 
 
 def run_from(values: dict[str, Any], source: str) -> Run:

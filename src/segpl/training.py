@@ -21,15 +21,16 @@ from torch.utils.data import DataLoader
 from segpl.augment import draw_view
 from segpl.cost import Cost
 from segpl.data.batches import Steps
+from segpl.data.cache import Cache, default_folder
 from segpl.data.layouts import read_dataset
-from segpl.data.loading import Volume, load
+from segpl.data.loading import Volume
 from segpl.data.splits import TrainingCases, training_cases
 from segpl.draws import Stream, seeds
 from segpl.errors import UserError
 from segpl.files import write_bytes, write_text
 from segpl.logbook import Logbook, ProgressBar, write_provenance
 from segpl.monitor import Guard, Monitor, health
-from segpl.progress import console, track
+from segpl.progress import console
 from segpl.run import RUN_FILE, WEIGHTS_FILE, Run, read_run, save_task
 from segpl.scores import iou
 from segpl.types import Batch
@@ -114,8 +115,9 @@ class Learner(lightning.LightningModule):
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": decay, "interval": "step"}}
 
 
-def train(run: Run, directory: Path, resume: bool = False) -> Path:
+def train(run: Run, directory: Path, resume: bool = False, cache: Cache | None = None) -> Path:
     """Train and leave everything in `directory`; with `resume`, go on from its last checkpoint."""
+    cache = cache or Cache(default_folder())
     _check(run, directory, resume)
     if (directory / WEIGHTS_FILE).is_file():
         return directory
@@ -123,11 +125,11 @@ def train(run: Run, directory: Path, resume: bool = False) -> Path:
     cases = training_cases(dataset, run.labelled, run.seed)
     if run.method.uses_unlabelled() and not cases.unlabelled:
         raise UserError(
-            f"{run.data} leaves no unlabelled scan for {run.method.name()}: add some to imagesUn, ask for fewer "
+            f"{run.data} leaves no unlabelled scan for {run.method.name()}: add scans without a label, ask for fewer "
             "labelled ones with --labelled, or use --method supervised."
         )
     labelled, unlabelled, validation = (
-        [load(case, dataset.task.regions) for case in track(part, "Reading scans")]
+        cache.volumes(part, dataset.task, run.preparation)
         for part in (cases.labelled, cases.unlabelled, cases.validation)
     )
     save_task(directory, dataset.task)

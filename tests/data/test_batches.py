@@ -15,7 +15,7 @@ def volume(number, shape=(40, 36, 5), labelled=True):
     y = torch.zeros(2, *shape, dtype=torch.bool)
     y[0, 30:33, 30:33, 4] = True
     y[1, 31, 31, 4] = True
-    return Volume(Case(f"c{number}", f"s{number}", (Path("x"),)), x, y if labelled else None, np.eye(4))
+    return Volume(Case(f"c{number}", f"s{number}", (Path("x"),)), x, y if labelled else None)
 
 
 def steps(patch=(16, 16), seed=0, foreground=0.5, unlabelled=5):

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 from torch.utils.data import Dataset as TorchDataset
 
@@ -46,7 +46,7 @@ class Steps(TorchDataset[Batch]):
         volume, draw = self.labelled[which], generator(self.seed, Stream.LABELLED_CROP, index)
         corner = self._corner(volume, draw, self._foreground[which])
         assert volume.y is not None
-        return crop(volume.x, corner, self.patch), crop(volume.y.float(), corner, self.patch)
+        return crop(volume.x, corner, self.patch), crop(volume.y, corner, self.patch).float()
 
     def _unlabelled_patch(self, index: int) -> Float[Tensor, "C *space"]:
         volume = self.unlabelled[turn(self.seed, Stream.UNLABELLED_TURN, index, len(self.unlabelled))]
@@ -76,7 +76,7 @@ def turn(seed: int, stream: Stream, index: int, count: int) -> int:
     return int(generator(seed, stream, lap).permutation(count)[place])
 
 
-def crop(x: Float[Tensor, "C X Y Z"], corner: Sequence[int], patch: tuple[int, ...]) -> Float[Tensor, "C *space"]:
+def crop(x: Shaped[Tensor, "C X Y Z"], corner: Sequence[int], patch: tuple[int, ...]) -> Shaped[Tensor, "C *space"]:
     """The patch that begins at `corner`, filled up with background where the volume is smaller; 2D patches drop Z."""
     size = (*patch, 1)[:3]
     piece = x[(slice(None), *(slice(c, c + n) for c, n in zip(corner, size, strict=True)))]

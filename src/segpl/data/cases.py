@@ -39,9 +39,13 @@ class Case:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Everything a layout reads off a folder, before any image is opened."""
+    """Everything a layout reads off a folder, before any image is loaded."""
 
     folder: Path
     task: Task
     training: tuple[Case, ...]
     test: tuple[Case, ...]
+    slices: bool = False
+    """Whether the organisers' task, as the paper takes it, is one of 2D slices."""
+    layout: str = ""
+    """The name of the layout, for the user."""

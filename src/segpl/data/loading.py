@@ -1,117 +1,156 @@
-"""From a case's files to tensors: read, checked, normalised."""
+"""From a case's files to tensors: read, checked, put on one grid, normalised."""
 
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import dataclass
 from typing import NamedTuple
 
-import nibabel
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
-from nibabel.filebasedimages import ImageFileError
 from torch import Tensor
+from torch.nn.functional import interpolate
 
-from segpl.data.cases import Case, Region
+from segpl.data.cases import Case, Region, Task
+from segpl.data.formats import Image, read_image
 from segpl.errors import UserError
 
 
-class Image(NamedTuple):
-    """One file: voxels and where they are."""
+@dataclass(frozen=True)
+class Preparation:
+    """What is done to every image before a network sees it."""
 
-    file: Path
-    values: np.ndarray
-    affine: Float[np.ndarray, "4 4"]
+    spacing: tuple[float, ...] | None = None
+    """Millimetres between voxels that images are resampled to; none leaves them as they are."""
+    window: tuple[float, float] | None = None
+    """Values outside are clipped, as CT needs; none clips nothing."""
 
 
 class Volume(NamedTuple):
-    """A loaded case. A 2D image is a volume of one slice."""
+    """A prepared case. A 2D image is a volume of one slice."""
 
     case: Case
     x: Float[Tensor, "C X Y Z"]
     y: Bool[Tensor, "K X Y Z"] | None
+
+
+class Truth(NamedTuple):
+    """A label in its own geometry, which is where scores are taken and masks are written."""
+
+    y: Bool[Tensor, "K X Y Z"]
     affine: Float[np.ndarray, "4 4"]
 
 
-def load(case: Case, regions: tuple[Region, ...]) -> Volume:
-    """The case as tensors: channels normalised one by one, the label as one binary mask per region."""
-    images = [_read(file) for file in case.images]
-    for image in images:
-        _same_grid(image, images[0])
+class Scan(NamedTuple):
+    """The files of a case, read."""
+
+    case: Case
+    images: list[Image]
+    label: Image | None
+
+
+def read(case: Case) -> Scan:
+    """Read the files of a case; one that cannot be read is an error."""
+    return Scan(case, [read_image(file) for file in case.images], read_image(case.label) if case.label else None)
+
+
+def complaints(scan: Scan, task: Task) -> Iterator[str]:
+    """All that is wrong with a case, each in one sentence that names the file and the remedy."""
+    for image in scan.images:
+        yield from _other_grid(image, scan.images[0])
         if not np.isfinite(image.values).all():
-            raise UserError(f"{image.file} holds NaN or infinite values: replace them before training.")
-    x = torch.from_numpy(np.stack([normalise(image.values.astype(np.float32)) for image in images]))
-    y = None
-    if case.label:
-        label = _read(case.label)
-        _same_grid(label, images[0])
-        y = torch.from_numpy(_masks(label, regions))
-    return Volume(case, x, y, images[0].affine)
+            yield f"{image.file} holds NaN or infinite values: replace them before training."
+    channels = sum(len(image.values) for image in scan.images)
+    if channels != len(task.channels):
+        yield (
+            f"{scan.images[0].file} has {channels} channels, but the task has {len(task.channels)} "
+            f"({', '.join(task.channels)}): give as many."
+        )
+    if scan.label:
+        yield from _other_grid(scan.label, scan.images[0])
+        yield from _unknown_values(scan.label, task.regions)
 
 
-def normalise(values: Float[np.ndarray, "X Y Z"]) -> Float[np.ndarray, "X Y Z"]:
+def load(case: Case, task: Task, preparation: Preparation) -> Volume:
+    """The case as tensors: channels normalised one by one, the label as one binary mask per region."""
+    scan = read(case)
+    for sentence in complaints(scan, task):
+        raise UserError(sentence)
+    channels = [channel for image in scan.images for channel in image.values]
+    x = torch.from_numpy(np.stack([normalise(each.astype(np.float32), preparation.window) for each in channels]))
+    shape = _shape(scan.images[0], preparation)
+    y = None if scan.label is None else resample(masks(scan.label, task.regions).float(), shape) > 0.5
+    return Volume(case, resample(x, shape), y)
+
+
+def load_truth(case: Case, task: Task) -> Truth:
+    """The label of a case as it was drawn."""
+    assert case.label, "only labelled cases have a truth"
+    label = read_image(case.label)
+    return Truth(masks(label, task.regions), label.affine)
+
+
+def masks(label: Image, regions: tuple[Region, ...]) -> Bool[Tensor, "K X Y Z"]:
+    """One binary mask per region."""
+    return torch.from_numpy(np.stack([np.isin(label.values[0], region.values) for region in regions]))
+
+
+def resample(x: Float[Tensor, "*lead X Y Z"], shape: tuple[int, ...]) -> Float[Tensor, "*lead x y z"]:
+    """The same field of view on a grid of another shape; the very same voxels where the shape is the same."""
+    if tuple(x.shape[-3:]) == tuple(shape):
+        return x
+    flat = x.reshape(1, -1, *x.shape[-3:])
+    return interpolate(flat, size=shape, mode="trilinear").reshape(*x.shape[:-3], *shape)
+
+
+def normalise(
+    values: Float[np.ndarray, "X Y Z"], window: tuple[float, float] | None = None
+) -> Float[np.ndarray, "X Y Z"]:
     """Zero mean and unit deviation over the body: over all voxels, or those that are not 0 where 0 is a background.
 
     0 is a background where nothing is darker and it is no rarity, or where a fifth of all voxels hold it: in CT 0 is
     water. A background stays 0, so that padding continues it.
     """
+    if window:
+        values = np.clip(values, *window)
     body = values != 0
     empty = 1 - body.mean()
-    if not body.any() or not (empty >= 0.2 or (empty >= 0.01 and values.min() == 0)):
+    if window or not body.any() or not (empty >= 0.2 or (empty >= 0.01 and values.min() == 0)):
         body = np.ones_like(body)
     inside = values[body]
     return np.where(body, (values - inside.mean()) / max(float(inside.std()), 1e-6), 0).astype(np.float32)
 
 
-def grid(file: Path) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Shape and spacing of an image, from its header alone."""
-    with _readable(file):
-        header = nibabel.load(file).header
-        return (*header.get_data_shape(), 1)[:3], (*(float(zoom) for zoom in header.get_zooms()), 1.0)[:3]
+def spacing(image: Image) -> tuple[float, ...]:
+    """Millimetres between voxels along each axis."""
+    return tuple(float(step) for step in np.linalg.norm(image.affine[:3, :3], axis=0))
 
 
-def _read(file: Path) -> Image:
-    with _readable(file):
-        image = nibabel.load(file)
-        values = np.asanyarray(image.dataobj)
-    while values.ndim > 3 and values.shape[-1] == 1:
-        values = values[..., 0]
-    if values.ndim > 3:
-        raise UserError(f"{file} has {values.ndim} dimensions: give each channel as a 3D file of its own.")
-    if values.dtype.kind not in "biuf" or not values.size:
-        raise UserError(f"{file} holds no plain numbers: export it as grey values.")
-    return Image(file, values.reshape(*values.shape, *[1] * (3 - values.ndim)), image.affine)
+def _shape(image: Image, preparation: Preparation) -> tuple[int, ...]:
+    """The shape after resampling. A single slice stays one."""
+    before = image.values.shape[1:]
+    if not preparation.spacing:
+        return before
+    wanted = (*preparation.spacing, spacing(image)[2])[:3]
+    ratios = [have / want for have, want in zip(spacing(image), wanted, strict=True)]
+    return tuple(max(1, round(n * ratio)) if n > 1 else 1 for n, ratio in zip(before, ratios, strict=True))
 
 
-@contextmanager
-def _readable(file: Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, EOFError, ValueError, zlib.error, ImageFileError) as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0].replace(str(file), file.name)
-        raise UserError(f"{file} cannot be read ({reason}): copy or export the file again.") from None
+def _other_grid(image: Image, reference: Image) -> Iterator[str]:
+    if image.values.shape[1:] != reference.values.shape[1:]:
+        shapes = [" x ".join(map(str, each.values.shape[1:])) for each in (image, reference)]
+        yield f"{image.file} has shape {shapes[0]} but {reference.file} has {shapes[1]}: export both on the same grid."
+    elif not np.allclose(image.affine, reference.affine, atol=1e-2):
+        yield f"{image.file} lies elsewhere than {reference.file} (their affines differ): export both on the same grid."
 
 
-def _same_grid(image: Image, reference: Image) -> None:
-    if image.values.shape != reference.values.shape:
-        shapes = [" x ".join(map(str, each.values.shape)) for each in (image, reference)]
-        raise UserError(
-            f"{image.file} has shape {shapes[0]} but {reference.file} has {shapes[1]}: export both on the same grid."
-        )
-    if not np.allclose(image.affine, reference.affine, atol=1e-2):
-        raise UserError(
-            f"{image.file} lies elsewhere than {reference.file} (their affines differ): export both on the same grid."
-        )
-
-
-def _masks(label: Image, regions: tuple[Region, ...]) -> Bool[np.ndarray, "K X Y Z"]:
+def _unknown_values(label: Image, regions: tuple[Region, ...]) -> Iterator[str]:
+    if len(label.values) != 1:
+        yield f"{label.file} has {len(label.values)} channels: a label is one map of values."
     known = {0} | {value for region in regions for value in region.values}
     unknown = sorted(set(np.unique(label.values).tolist()) - known)
     if unknown:
         shown = ", ".join(f"{value:g}" for value in unknown[:5]) + (" and others" if len(unknown) > 5 else "")
-        raise UserError(
-            f"{label.file} has label values {shown} that dataset.json does not name: "
-            'correct the label or add them to "labels".'
+        yield (
+            f"{label.file} has label values {shown} that the data set does not name: "
+            'correct the label, or add them to "labels" in dataset.json.'
         )
-    return np.stack([np.isin(label.values, region.values) for region in regions])

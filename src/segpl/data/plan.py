@@ -1,33 +1,96 @@
-"""What the data say about how to train: 2D or 3D, and the size of a patch."""
+"""What the data say about how to train: each setting with the reason for it."""
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from segpl.data.cases import Dataset
-from segpl.data.loading import grid
+from segpl.data.formats import Grid, read_grid, read_image
 from segpl.errors import UserError
+from segpl.progress import track
 
 LARGEST_PLANE = 176
 """The paper's crop: 176 x 176 in 2D."""
-SMALLEST = 16
-"""Smaller images are filled up to this with background."""
 LARGEST_VOLUME = 176 * 176 * 3
 """The paper's crop in 3D, in voxels."""
+SMALLEST = 16
+"""Smaller images are filled up to this with background."""
+LOOKED_AT = 5
+"""How many images are opened to learn their grey values; the headers of all are read."""
 
 
-def plan(dataset: Dataset) -> dict[str, object]:
+class Planned(NamedTuple):
+    """A setting and why it is so."""
+
+    value: Any
+    why: str
+
+
+def plan(dataset: Dataset) -> dict[str, Planned]:
     """The settings of a run that depend on the data; a user's own settings go before them."""
     if not dataset.training:
-        raise UserError(f"{dataset.folder} has no training image: put some into imagesTr.")
-    shapes, spacings = zip(*(grid(case.images[0]) for case in dataset.training), strict=True)
-    shape, spacing = np.median(shapes, axis=0).astype(int).tolist(), np.median(spacings, axis=0)
-    thick = spacing[2] >= 2.5 * spacing[:2].max()  # what lies in the next slice then says little about this one
-    if thick or shape[2] == 1:
-        patch = [min(max(_round_down(n, 16), SMALLEST), LARGEST_PLANE) for n in shape[:2]]
-        return {"patch": patch, "channels": 16}
-    patch = [max(_round_down(n, 8), smallest) for n, smallest in zip(shape, (SMALLEST, SMALLEST, 1), strict=True)]
+        raise UserError(f"{dataset.folder} has no training image: add some.")
+    cases = track(dataset.training, "Reading headers")
+    grids = [read_grid(case.images[0]) for case in cases]
+    flat, why = _flat(dataset, grids)
+    spacing = _spacing(grids, flat)
+    shape = _shape_after(grids, spacing.value)
+    return {
+        "patch": _plane(shape, why) if flat else _volume(shape, why),
+        "channels": Planned(16, "the paper's for 2D") if flat else Planned(8, "the paper's for 3D"),
+        "ratio": Planned(5, "the paper's for 2D") if flat else Planned(4, "the paper's for 3D"),
+        "spacing": spacing,
+        "window": _window(dataset),
+    }
+
+
+def _flat(dataset: Dataset, grids: list[Grid]) -> tuple[bool, str]:
+    """Whether to go by 2D slices."""
+    steps = np.median([grid.spacing for grid in grids], axis=0)
+    if dataset.slices:
+        return True, "2D: the task is one of slices"
+    if all(grid.shape[2] == 1 for grid in grids):
+        return True, "2D: the images are"
+    if steps[2] >= 2.5 * steps[:2].max():
+        return True, f"2D: slices are {steps[2]:g} mm apart, so the next one says little about this one"
+    return False, "3D: slices lie close enough to help each other"
+
+
+def _spacing(grids: list[Grid], flat: bool) -> Planned:
+    steps = np.array([grid.spacing for grid in grids])[:, : 2 if flat else 3]
+    if (steps.max(0) / steps.min(0)).max() <= 1.25:
+        return Planned(None, "the images have one spacing, within a quarter")
+    return Planned([round(float(step), 4) for step in np.median(steps, axis=0)], "the median: spacings differ")
+
+
+def _shape_after(grids: list[Grid], spacing: list[float] | None) -> list[int]:
+    """The median shape, once resampled."""
+    shapes = np.array([grid.shape for grid in grids], dtype=float)
+    if spacing:
+        steps = np.array([grid.spacing for grid in grids])
+        shapes[:, : len(spacing)] *= steps[:, : len(spacing)] / spacing
+    return np.median(shapes, axis=0).round().astype(int).tolist()
+
+
+def _plane(shape: list[int], why: str) -> Planned:
+    patch = [min(max(_round_down(n, 16), SMALLEST), LARGEST_PLANE) for n in shape[:2]]
+    return Planned(patch, f"{why}; the median slice in steps of 16, at most {LARGEST_PLANE} as in the paper")
+
+
+def _volume(shape: list[int], why: str) -> Planned:
+    patch = [max(_round_down(n, 8), least) for n, least in zip(shape, (SMALLEST, SMALLEST, 1), strict=True)]
     while np.prod(patch) > LARGEST_VOLUME:
         patch[int(np.argmax(patch))] -= 8
-    return {"patch": patch, "channels": 8}
+    return Planned(patch, f"{why}; the median volume in steps of 8, at most the paper's {LARGEST_VOLUME} voxels")
+
+
+def _window(dataset: Dataset) -> Planned:
+    """The range of CT values worth telling apart, from the 0.5 % darkest to the 0.5 % brightest."""
+    if not any(name.lower() in ("ct", "cta", "hu") for name in dataset.task.channels):
+        return Planned(None, "no channel is called CT: z-score of the body, nothing clipped")
+    values = [read_image(case.images[0]).values[0, ::2, ::2] for case in dataset.training[:LOOKED_AT]]
+    low, high = (float(np.mean([np.percentile(each, share) for each in values])) for share in (0.5, 99.5))
+    return Planned([round(low, 1), round(high, 1)], "CT: clipped to the middle 99 % of the values, then z-score")
 
 
 def _round_down(size: int, step: int) -> int:

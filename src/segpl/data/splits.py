@@ -23,7 +23,7 @@ def training_cases(dataset: Dataset, labelled: int | None, seed: int) -> Trainin
     """
     subjects = _labelled_subjects(dataset, seed)[_held_out(dataset) :]
     if not subjects:
-        raise UserError(f"{dataset.folder} has no labelled training case: put at least one label into labelsTr.")
+        raise UserError(f"{dataset.folder} has no labelled training case: label at least one scan.")
     validating = max(1, len(subjects) // 4) if len(subjects) > 1 else 0
     pool = subjects[validating:]
     budget = len(pool) if labelled is None else labelled

@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from segpl.data.cases import Region
+from segpl.data.cases import Case, Region
 from segpl.data.layouts import read_dataset
-from segpl.data.loading import Volume, load
+from segpl.data.loading import Truth, Volume, load, load_truth, resample
 from segpl.data.splits import cases_for_test
 from segpl.errors import UserError
 from segpl.evaluation.shifts import Clean, Shift
@@ -37,7 +37,7 @@ def evaluate(
         )
     cases = cases_for_test(dataset, run.seed)
     if not cases:
-        raise UserError(f"{dataset.folder} has no labelled test case: put some into imagesTs and labelsTs.")
+        raise UserError(f"{dataset.folder} has no labelled test case: add some to its test part.")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = load_model(directory, run).to(device).requires_grad_(False)
 
@@ -48,12 +48,13 @@ def evaluate(
     origin = {"run": directory.name, "method": run.method.name(), "seed": run.seed, "labelled": run.labelled}
     rows = []
     for case in track(cases, f"Scoring {directory.name}"):
-        volume = load(case, task.regions)
+        volume, truth = load(case, task, run.preparation), load_truth(case, task)
         for shift in shifts:
-            found = _segment(volume, shift, predict, run.patch, device)
+            p = _segment(volume, shift, predict, run.patch, device)
+            found = mask(resample(p, truth.y.shape[1:]))
             if isinstance(shift, Clean):
-                save_mask(directory / f"masks{suffix}" / f"{case.name}.nii.gz", found, task.regions, volume.affine)
-            rows += [origin | row for row in _score(found, volume, shift, task.regions)]
+                save_mask(directory / f"masks{suffix}" / f"{case.name}.nii.gz", found, task.regions, truth.affine)
+            rows += [origin | row for row in _score(found, truth, case, shift, task.regions)]
     file = out or directory / f"scores{suffix}.csv"
     write_text(file, pd.DataFrame(rows).to_csv(index=False))
     return file
@@ -61,9 +62,10 @@ def evaluate(
 
 def _segment(
     volume: Volume, shift: Shift, predict: Predict, patch: tuple[int, ...], device: torch.device
-) -> Bool[Tensor, "K X Y Z"]:
-    """The mask of the shifted volume. An attack works window by window, so that its memory stays bounded."""
-    x, y, seed = volume.x.to(device), _truth(volume).to(device), zlib.crc32(volume.case.name.encode())
+) -> Float[Tensor, "S K X Y Z"]:
+    """The probabilities of the shifted volume. An attack works window by window, so that its memory stays bounded."""
+    assert volume.y is not None, "test cases are labelled"
+    x, y, seed = volume.x.to(device), volume.y.to(device), zlib.crc32(volume.case.name.encode())
 
     def attacked(both: Tensor) -> Tensor:
         return shift(both[:, : len(x)], both[:, len(x) :], predict, seed)[None]
@@ -72,28 +74,23 @@ def _segment(
         (x,) = predict_volume(attacked, torch.cat([x, y.to(x)]), patch, overlap=0)
     elif shift.level:
         (x,) = shift(x[None], y[None].to(x), predict, seed)
-    return mask(predict_volume(predict, x, patch)).cpu()
+    return predict_volume(predict, x, patch).cpu()
 
 
 def _score(
-    found: Bool[Tensor, "K X Y Z"], volume: Volume, shift: Shift, regions: tuple[Region, ...]
+    found: Bool[Tensor, "K X Y Z"], truth: Truth, case: Case, shift: Shift, regions: tuple[Region, ...]
 ) -> Iterator[dict[str, object]]:
     for metric, function in METRICS.items():
-        for region, value in zip(regions, function(found, _truth(volume)), strict=True):
+        for region, value in zip(regions, function(found, truth.y), strict=True):
             yield {
-                "subject": volume.case.subject,
-                "case": volume.case.name,
+                "subject": case.subject,
+                "case": case.name,
                 "region": region.name,
                 "shift": shift.name,
                 "level": shift.level,
                 "metric": metric,
                 "value": float(value),
             }
-
-
-def _truth(volume: Volume) -> Bool[Tensor, "K X Y Z"]:
-    assert volume.y is not None, "test cases are labelled"
-    return volume.y
 
 
 def save_mask(

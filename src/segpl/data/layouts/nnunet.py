@@ -4,10 +4,14 @@ import json
 import re
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from segpl.data.cases import Case, Dataset, Region, Task
 from segpl.errors import UserError
 from segpl.named import validated
+
+NAME = "nnU-Net"
+DESCRIPTION = "dataset.json with channel_names, imagesTr with channel numbers as in case_0000.nii.gz, labelsTr"
 
 
 @dataclass(frozen=True)
@@ -22,27 +26,43 @@ class Description:
     """Our addition: the subject of a case, where several cases are of one subject; otherwise each case is its own."""
 
 
-def read_nnunet(folder: Path) -> Dataset:
+def recognises(folder: Path) -> bool:
+    """Any `dataset.json`, even a broken one: `read` then says what is wrong with it."""
+    return (folder / "dataset.json").is_file()
+
+
+def read(folder: Path) -> Dataset:
     """The data set in `folder`; images of `imagesTr` or `imagesUn` without a label are unlabelled training images."""
     file = folder / "dataset.json"
     description = _description(file)
     task = Task(tuple(description.channel_names.values()), _regions(description, file))
-    training = _cases(folder, "Tr", description) + _cases(folder, "Un", description)
-    test = _cases(folder, "Ts", description)
+    training = numbered_cases(folder, "Tr", description) + numbered_cases(folder, "Un", description)
+    test = numbered_cases(folder, "Ts", description)
     if not training and not test:
         raise UserError(f"{folder} holds no image that ends in {description.file_ending}: put some into imagesTr.")
-    return Dataset(folder, task, training, test)
+    return Dataset(folder, task, training, test, layout=NAME)
+
+
+def contents(file: Path) -> dict[str, Any]:
+    """The object in a `dataset.json`."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8-sig"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{file} is not valid JSON ({error}): mend it.") from None
+    if not isinstance(found, dict):
+        raise UserError(f"{file} must hold an object with channel_names, labels and file_ending, as nnU-Net v2 has it.")
+    return found
+
+
+def described(kind: type[Any], file: Path) -> Any:
+    """What this kind of description takes of a `dataset.json`; the rest is for other tools."""
+    found = contents(file)
+    known = {each.name: found[each.name] for each in fields(kind) if each.name in found}
+    return validated(kind, known, f"{file}: ")
 
 
 def _description(file: Path) -> Description:
-    try:
-        contents = json.loads(file.read_text(encoding="utf-8-sig"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{file} is not valid JSON ({error}): mend it.") from None
-    if not isinstance(contents, dict):
-        raise UserError(f"{file} must hold an object with channel_names, labels and file_ending, as nnU-Net v2 has it.")
-    known = {each.name: contents[each.name] for each in fields(Description) if each.name in contents}
-    description = validated(Description, known, f"{file}: ")
+    description: Description = described(Description, file)
     if not description.channel_names:
         raise UserError(f"{file}: channel_names is empty: name at least one channel.")
     if not description.file_ending.startswith("."):
@@ -68,8 +88,8 @@ def _regions(description: Description, file: Path) -> tuple[Region, ...]:
     return tuple(Region(name, value, shown) for (name, value), shown in zip(values.items(), paint, strict=True))
 
 
-def _cases(folder: Path, part: str, description: Description) -> tuple[Case, ...]:
-    """The cases of `imagesTr`, `imagesUn` or `imagesTs`, by name."""
+def numbered_cases(folder: Path, part: str, description: Description) -> tuple[Case, ...]:
+    """The cases of `imagesTr`, `imagesUn` or `imagesTs`, by name; their files carry a channel number."""
     images, labels = folder / f"images{part}", folder / f"labels{part}"
     ending, channels = description.file_ending, len(description.channel_names)
     found = _channel_files(images, ending)

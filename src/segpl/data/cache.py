@@ -1,0 +1,111 @@
+"""Prepared volumes on disk, from which patches are read without loading the volume.
+
+An entry is keyed by the content of the files and by all that was done to them, so anything that changes makes a new
+one. It is built under another name and renamed when it is whole: a kill leaves nothing that is trusted, and of two
+processes that build the same entry the second finds the first one's.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from segpl.data.cases import Case, Task
+from segpl.data.loading import Preparation, Volume, load
+from segpl.files import write_text
+from segpl.progress import console, track
+
+VERSION = 1
+"""Raise it when the same files and settings would be prepared differently."""
+
+
+def default_folder() -> Path:
+    """Where caches go on this machine: SEGPL_CACHE, or the user's own place for such things."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("SEGPL_CACHE") or Path(home) / "segpl")
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A folder of prepared volumes that is kept below a limit."""
+
+    folder: Path
+    limit: float = 20e9
+    """Bytes; the entries that were used longest ago go first."""
+
+    def volumes(self, cases: Sequence[Case], task: Task, preparation: Preparation) -> list[Volume]:
+        """The cases, prepared now or before."""
+        return [self._volume(case, task, preparation) for case in track(cases, "Reading scans")]
+
+    def _volume(self, case: Case, task: Task, preparation: Preparation) -> Volume:
+        entry = self.folder / "volumes" / self._key(case, task, preparation)
+        if not entry.is_dir():
+            self._build(entry, load(case, task, preparation))
+        os.utime(entry)
+        return Volume(case, _mapped(entry / "x.npy"), _mapped(entry / "y.npy") if case.label else None)
+
+    def _key(self, case: Case, task: Task, preparation: Preparation) -> str:
+        files = [*case.images, *([case.label] if case.label else [])]
+        parts = {
+            "version": VERSION,
+            "files": [self._digest(file) for file in files],
+            "labelled": bool(case.label),
+            "task": asdict(task),
+            "preparation": asdict(preparation),
+        }
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+    def _digest(self, file: Path) -> str:
+        """The hash of a file's, or a folder's, content; taken again only where size or time of change differ."""
+        parts = sorted(file.iterdir()) if file.is_dir() else [Path(str(file).partition("#")[0])]
+        stamp = [[str(part), part.stat().st_size, part.stat().st_mtime_ns] for part in parts if part.is_file()]
+        name = hashlib.sha256(json.dumps(stamp).encode()).hexdigest()[:32]
+        noted = self.folder / "digests" / name
+        if noted.is_file():
+            return noted.read_text(encoding="utf-8") + str(file).partition("#")[2]
+        content = hashlib.sha256()
+        for part in parts:
+            if part.is_file():
+                content.update(part.read_bytes())
+        write_text(noted, content.hexdigest())
+        return content.hexdigest() + str(file).partition("#")[2]
+
+    def _build(self, entry: Path, volume: Volume) -> None:
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix="part-", dir=entry.parent))
+        np.save(draft / "x.npy", volume.x.numpy())
+        if volume.y is not None:
+            np.save(draft / "y.npy", volume.y.numpy())
+        try:
+            draft.rename(entry)
+        except OSError:  # another process was quicker
+            shutil.rmtree(draft)
+        self._prune(entry)
+
+    def _prune(self, latest: Path) -> None:
+        """Remove what was used longest ago until the rest fits, and what a killed process left half built."""
+        entries = sorted((entry for entry in latest.parent.iterdir()), key=lambda entry: entry.stat().st_mtime)
+        sizes = {entry: sum(file.stat().st_size for file in entry.iterdir()) for entry in entries}
+        total = sum(sizes.values())
+        for entry in entries:
+            if total > self.limit and entry != latest:
+                shutil.rmtree(entry, ignore_errors=True)
+                total -= sizes[entry]
+
+    def report(self) -> None:
+        """Say where the cache is and how large."""
+        files = list((self.folder / "volumes").glob("*/*.npy"))
+        size = sum(file.stat().st_size for file in files) / 1e9
+        console.print(f"cache: {size:.2f} GB of at most {self.limit / 1e9:g} GB in {self.folder}")
+
+
+def _mapped(file: Path) -> torch.Tensor:
+    """A tensor whose numbers stay on disk until they are asked for (copy on write: the file is never changed)."""
+    return torch.from_numpy(np.load(file, mmap_mode="c"))

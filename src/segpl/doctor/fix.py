@@ -1,0 +1,72 @@
+"""A repaired copy of a data folder, where the remedy is certain; the original is never touched."""
+
+import json
+from pathlib import Path
+
+import nibabel
+import numpy as np
+
+from segpl.data.cases import Case, Dataset
+from segpl.data.formats import Image
+from segpl.data.loading import complaints, read
+from segpl.doctor import Diagnosis
+from segpl.errors import UserError
+from segpl.files import write_nifti, write_text
+from segpl.progress import track
+
+
+def write_fixed(diagnosis: Diagnosis, target: Path) -> list[str]:
+    """Write the cases that can be saved in the nnU-Net layout, and say which were left out.
+
+    Certain remedies: every image and label is reoriented to the same axes (RAS+), which moves voxels and changes none;
+    a label lies on its image's very grid; empty labels are dropped, so that the scan is unlabelled; of the same image
+    in two places only one is kept, the labelled one if there is one.
+    """
+    dataset = diagnosis.dataset
+    if dataset is None:
+        raise UserError(f"{diagnosis.folder} cannot be read as a data set, so nothing can be mended: see above.")
+    if target.exists() and any(target.iterdir()):
+        raise UserError(f"{target} is not empty: choose another folder for --fix.")
+    digests = {finding.case.name: finding.digest for finding in diagnosis.findings}
+    written, left_out = set[str](), []
+    parts = [("Tr", case) for case in dataset.training] + [("Ts", case) for case in dataset.test]
+    parts.sort(key=lambda each: each[1].label is None)  # of two copies the labelled one is worth more
+    for part, case in track(parts, "Writing"):
+        if case.name not in digests or digests[case.name] in written:
+            left_out.append(case.name)
+            continue
+        written.add(digests[case.name])
+        _write(target, part, case, dataset)
+    write_text(target / "dataset.json", json.dumps(_description(dataset, written_count=len(written)), indent=2) + "\n")
+    return left_out
+
+
+def _write(target: Path, part: str, case: Case, dataset: Dataset) -> None:
+    scan = read(case)
+    assert not list(complaints(scan, dataset.task)), "only sound cases have a digest"
+    channels = [(image, channel) for image in scan.images for channel in image.values]
+    for number, (image, channel) in enumerate(channels):
+        _reoriented(target / f"images{part}/{case.name}_{number:04}.nii.gz", channel, image)
+    if scan.label and np.any(scan.label.values):
+        values = scan.label.values[0].astype(np.min_scalar_type(int(scan.label.values.max())))
+        _reoriented(target / f"labels{part}/{case.name}.nii.gz", values, scan.images[0])
+
+
+def _reoriented(file: Path, voxels: np.ndarray, grid: Image) -> None:
+    image = nibabel.as_closest_canonical(nibabel.Nifti1Image(voxels, grid.affine, dtype=voxels.dtype))
+    write_nifti(file, np.asanyarray(image.dataobj), image.affine)
+
+
+def _description(dataset: Dataset, written_count: int) -> dict[str, object]:
+    regions = dataset.task.regions
+    single = all(len(region.values) == 1 for region in regions)
+    labels = {region.name: region.values[0] if single else list(region.values) for region in regions}
+    subjects = {case.name: case.subject for case in dataset.training + dataset.test if case.subject != case.name}
+    return {
+        "channel_names": {str(number): name for number, name in enumerate(dataset.task.channels)},
+        "labels": {"background": 0, **labels},
+        **({} if single else {"regions_class_order": [region.paint for region in regions]}),
+        **({"subjects": subjects} if subjects else {}),
+        "numTraining": written_count,
+        "file_ending": ".nii.gz",
+    }

@@ -1,0 +1,123 @@
+"""The cache: prepared once, trusted only when whole, rebuilt when anything changes, bounded."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import segpl.data.cache
+from segpl.data.cache import Cache
+from segpl.data.layouts import read_dataset
+from segpl.data.loading import Preparation, load
+
+
+@pytest.fixture
+def data(tumours, tmp_path):
+    return read_dataset(shutil.copytree(tumours, tmp_path / "data"))
+
+
+def labelled(data):
+    return [case for case in data.training if case.label]
+
+
+@pytest.fixture
+def loads(monkeypatch):
+    """Which cases were prepared, and not found."""
+    prepared = []
+
+    def counted(case, task, preparation):
+        prepared.append(case.name)
+        return load(case, task, preparation)
+
+    monkeypatch.setattr(segpl.data.cache, "load", counted)
+    return prepared
+
+
+def same(first, second):
+    return torch.equal(first.x, second.x) and (first.y is None or torch.equal(first.y, second.y))
+
+
+def test_a_cached_volume_is_the_prepared_one_and_is_prepared_once(data, tmp_path, loads):
+    cache, cases = Cache(tmp_path / "cache"), data.training
+    plain = [load(case, data.task, Preparation()) for case in cases]
+    for _ in range(2):
+        assert all(map(same, cache.volumes(cases, data.task, Preparation()), plain))
+    assert loads == [case.name for case in cases]
+
+
+def test_a_change_of_file_or_setting_is_noticed(data, tmp_path, loads):
+    cache, cases = Cache(tmp_path / "cache"), labelled(data)[:1]
+    before = cache.volumes(cases, data.task, Preparation())[0]
+    cache.volumes(cases, data.task, Preparation(window=(0.0, 100.0)))
+    cache.volumes([cases[0].unlabelled()], data.task, Preparation())
+    assert len(loads) == 3
+    shutil.copy(labelled(data)[1].images[0], cases[0].images[0])
+    after = cache.volumes(cases, data.task, Preparation())[0]
+    assert len(loads) == 4
+    assert not same(before, after)
+
+
+def test_a_copy_under_another_name_is_the_same_entry(data, tmp_path, loads):
+    cache, case = Cache(tmp_path / "cache"), labelled(data)[0]
+    cache.volumes([case], data.task, Preparation())
+    moved = Path(shutil.copytree(data.folder, tmp_path / "elsewhere"))
+    again = next(each for each in read_dataset(moved).training if each.name == case.name)
+    cache.volumes([again], data.task, Preparation())
+    assert len(loads) == 1
+
+
+def test_what_a_kill_left_half_built_is_not_trusted(data, tmp_path, monkeypatch):
+    cache, cases = Cache(tmp_path / "cache"), labelled(data)[:1]
+    monkeypatch.setattr(Path, "rename", lambda *_: os._exit(9))
+    pid = os.fork()
+    if pid == 0:
+        cache.volumes(cases, data.task, Preparation())
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    monkeypatch.undo()
+    left = list((tmp_path / "cache/volumes").iterdir())
+    assert [each.name.startswith("part-") for each in left] == [True]
+    assert same(cache.volumes(cases, data.task, Preparation())[0], load(cases[0], data.task, Preparation()))
+
+
+def test_two_processes_on_a_cold_cache_both_succeed(data, tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from segpl.data.cache import Cache\n"
+        "from segpl.data.layouts import read_dataset; from segpl.data.loading import Preparation\n"
+        "data = read_dataset(Path(sys.argv[1]))\n"
+        "found = Cache(Path(sys.argv[2])).volumes(data.training, data.task, Preparation())\n"
+        "print([float(volume.x.double().sum()) for volume in found])"
+    )
+    command = [sys.executable, "-c", code, str(data.folder), str(tmp_path / "cache")]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) for _ in range(2)]
+    printed = [process.communicate()[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert printed[0] == printed[1]
+    entries = list((tmp_path / "cache/volumes").iterdir())
+    assert len(entries) == len(data.training)
+    assert not any(entry.name.startswith("part-") for entry in entries)
+
+
+def test_the_cache_stays_below_its_limit(data, tmp_path):
+    size = load(data.training[0], data.task, Preparation()).x.numel() * 4
+    cache = Cache(tmp_path / "cache", limit=2.9 * size)
+    for case in data.training:
+        volume = cache.volumes([case], data.task, Preparation())[0]
+        assert volume.x.sum().isfinite()
+    assert len(list((tmp_path / "cache/volumes").iterdir())) == 2
+
+
+def test_a_patch_does_not_load_its_volume(data, tmp_path):
+    """The numbers are mapped from disk: the tensor lives in a file's pages, not in memory of its own."""
+    cache, case = Cache(tmp_path / "cache"), labelled(data)[0]
+    volume = cache.volumes([case], data.task, Preparation())[0]
+    address, mapped = volume.x.data_ptr(), False
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        low, high = (int(edge, 16) for edge in line.split()[0].split("-"))
+        mapped |= low <= address < high and line.endswith("x.npy")
+    assert mapped

@@ -1,0 +1,80 @@
+"""What the plan derives from made-up folders, and why."""
+
+import json
+
+import nibabel
+import numpy as np
+import pytest
+
+from segpl.data.layouts import read_dataset
+from segpl.data.plan import plan
+from segpl.files import write_nifti, write_text
+from segpl.run import plan_run
+
+
+def folder(path, shapes, spacings, channel="MR", value=0.0):
+    for number, (shape, spacing) in enumerate(zip(shapes, spacings, strict=True)):
+        draw = np.random.default_rng(number)
+        voxels = (draw.normal(value, 100, shape)).astype(np.float32)
+        affine = np.diag([*spacing, 1.0])
+        write_nifti(path / f"imagesTr/c{number}_0000.nii.gz", voxels, affine)
+        write_nifti(path / f"labelsTr/c{number}.nii.gz", (voxels > value + 150).astype(np.uint8), affine)
+    labels = {"background": 0, "thing": 1}
+    description = {"channel_names": {"0": channel}, "labels": labels, "file_ending": ".nii.gz"}
+    write_text(path / "dataset.json", json.dumps(description))
+    return read_dataset(path)
+
+
+@pytest.mark.parametrize(
+    ("shape", "spacing", "patch"),
+    [
+        ((96, 90, 24), (1, 1, 6), [96, 80]),  # thick slices: 2D, steps of 16
+        ((300, 300, 5), (1, 1, 5), [176, 176]),  # the paper's 176
+        ((35, 50, 35), (1, 1, 1), [32, 48, 32]),  # 3D, steps of 8
+        ((200, 200, 100), (1, 1, 1), [40, 48, 48]),  # 3D, at most the paper's number of voxels
+        ((10, 10, 8), (1, 1, 1), [16, 16, 8]),  # filled up
+        ((64, 64, 1), (1, 1, 1), [64, 64]),  # one slice: 2D
+        ((128, 128, 3), (1, 1, 1), [128, 128, 3]),  # thin volumes
+    ],
+)
+def test_patches(tmp_path, shape, spacing, patch):
+    planned = plan(folder(tmp_path, [shape] * 3, [spacing] * 3))
+    assert planned["patch"].value == patch
+    assert planned["channels"].value == (16 if len(patch) == 2 else 8)
+    assert planned["spacing"].value is None
+
+
+def test_spacings_that_differ_are_brought_to_their_median(tmp_path):
+    data = folder(tmp_path, [(40, 40, 20)] * 3, [(1, 1, 1), (1, 1, 2), (1, 1, 2)])
+    assert plan(data)["spacing"].value == [1, 1, 2]
+
+
+def test_ct_is_clipped_and_mr_is_not(tmp_path):
+    ct = plan(folder(tmp_path / "ct", [(32, 32, 32)] * 2, [(1, 1, 1)] * 2, "CT", -500.0))
+    low, high = ct["window"].value
+    assert low == pytest.approx(-500 - 2.58 * 100, abs=30)
+    assert high == pytest.approx(-500 + 2.58 * 100, abs=30)
+    assert plan(folder(tmp_path / "mr", [(32, 32, 32)] * 2, [(1, 1, 1)] * 2))["window"].value is None
+
+
+def test_a_run_says_why_and_forgets_the_reason_for_what_was_overruled(tmp_path):
+    folder(tmp_path, [(40, 40, 20)] * 3, [(1, 1, 1)] * 3)
+    run = plan_run(tmp_path, {"method": "supervised"})
+    assert run.why.keys() >= {"patch", "channels", "spacing", "window", "ratio"}
+    assert "patch" not in plan_run(tmp_path, {"method": "supervised", "patch": [16, 16, 16]}).why
+
+
+def test_a_resampled_run_scores_in_the_images_own_geometry(tmp_path):
+    from segpl.evaluation import evaluate
+    from segpl.training import train
+
+    shapes = [(40, 40, 20), (40, 40, 10), (40, 40, 10), (40, 40, 20)]
+    folder(tmp_path / "data", shapes, [(1, 1, 1), (1, 1, 2), (1, 1, 2), (1, 1, 1)])
+    small = {"steps": 2, "channels": 4, "patch": [16, 16, 8]}
+    run = plan_run(tmp_path / "data", {"method": "supervised", **small})
+    assert run.spacing is not None
+    evaluate(train(run, tmp_path / "run"))
+    for mask in (tmp_path / "run/masks").glob("*.nii.gz"):
+        image = nibabel.load(tmp_path / "data/labelsTr" / mask.name)
+        assert nibabel.load(mask).shape == image.shape
+        assert np.allclose(nibabel.load(mask).affine, image.affine)

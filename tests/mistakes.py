@@ -1,0 +1,210 @@
+"""Ways to break a good folder of tumour phantoms, each in one place, and ways to ask for what cannot be had."""
+
+import gzip
+import json
+import shutil
+
+import nibabel
+import numpy as np
+
+
+def break_nothing(folder):
+    pass
+
+
+def remove_folder(folder):
+    shutil.rmtree(folder)
+
+
+def remove_description(folder):
+    (folder / "dataset.json").unlink()
+
+
+def break_description(folder):
+    (folder / "dataset.json").write_text('{"labels": ')
+
+
+def incomplete_description(folder):
+    (folder / "dataset.json").write_text('{"labels": {"background": 0}}')
+
+
+def forget_a_label(folder):
+    description = json.loads((folder / "dataset.json").read_text())
+    description["labels"] = {"background": 0, "whole tumour": [1, 2]}
+    description.pop("regions_class_order")
+    (folder / "dataset.json").write_text(json.dumps(description))
+
+
+def crop_a_label(folder):
+    file = folder / "labelsTr/tumour_000.nii.gz"
+    nibabel.save(nibabel.load(file).slicer[:50], file)
+
+
+def crop_a_channel(folder):
+    file = folder / "imagesTr/tumour_000_0002.nii.gz"
+    nibabel.save(nibabel.load(file).slicer[:50], file)
+
+
+def garble_an_image(folder):
+    (folder / "imagesTr/tumour_001_0001.nii.gz").write_bytes(b"this is no image")
+
+
+def truncate_an_image(folder):
+    file = folder / "imagesTr/tumour_001_0001.nii.gz"
+    file.write_bytes(file.read_bytes()[:2000])
+
+
+def truncate_voxels(folder):
+    file = folder / "imagesTr/tumour_001_0000.nii.gz"
+    file.write_bytes(gzip.compress(gzip.decompress(file.read_bytes())[:5000]))
+
+
+def poison_an_image(folder):
+    file = folder / "imagesTr/tumour_000_0000.nii.gz"
+    image = nibabel.load(file)
+    values = np.asarray(image.dataobj).astype(np.float32)
+    values[0, 0, 0] = np.nan
+    nibabel.save(nibabel.Nifti1Image(values, image.affine), file)
+
+
+def remove_a_channel(folder):
+    (folder / "imagesTr/tumour_000_0003.nii.gz").unlink()
+
+
+def remove_all_labels(folder):
+    shutil.rmtree(folder / "labelsTr")
+
+
+def remove_all_images(folder):
+    shutil.rmtree(folder / "imagesTr")
+    shutil.rmtree(folder / "imagesUn")
+    shutil.rmtree(folder / "labelsTr")
+
+
+def orphan_a_label(folder):
+    shutil.copy(folder / "labelsTr/tumour_000.nii.gz", folder / "labelsTr/nobody.nii.gz")
+
+
+def move_a_label(folder):
+    file = folder / "labelsTr/tumour_000.nii.gz"
+    image = nibabel.load(file)
+    nibabel.save(nibabel.Nifti1Image(np.asarray(image.dataobj), np.diag([-3, 2, 1, 1])), file)
+
+
+def stack_an_image(folder):
+    file = folder / "imagesUn/tumour_002_0000.nii.gz"
+    image = nibabel.load(file)
+    values = np.asarray(image.dataobj)
+    nibabel.save(nibabel.Nifti1Image(np.stack([values, values], -1), image.affine), file)
+
+
+def add_a_channel(folder):
+    shutil.copy(folder / "imagesTr/tumour_000_0003.nii.gz", folder / "imagesTr/tumour_000_0004.nii.gz")
+
+
+def forget_a_number(folder):
+    shutil.copy(folder / "imagesTr/tumour_000_0003.nii.gz", folder / "imagesTr/case.nii.gz")
+
+
+def list_the_labels(folder):
+    description = json.loads((folder / "dataset.json").read_text())
+    (folder / "dataset.json").write_text(json.dumps(description | {"labels": ["tumour"]}))
+
+
+def no_unlabelled_images(folder):
+    shutil.rmtree(folder / "imagesUn")
+
+
+MISTAKES = [
+    (remove_folder, [], "data is not a folder"),
+    (remove_description, [], "data has no dataset.json"),
+    (break_description, [], "dataset.json is not valid JSON"),
+    (incomplete_description, [], "dataset.json: channel_names is missing"),
+    (forget_a_label, [], "label values 3 that the data set does not name"),
+    (crop_a_label, [], "labelsTr/tumour_000.nii.gz has shape 50 x 64 x 12 but"),
+    (crop_a_channel, [], "tumour_000_0002.nii.gz has shape 50 x 64 x 12 but"),
+    (garble_an_image, [], "imagesTr/tumour_001_0001.nii.gz cannot be read"),
+    (truncate_an_image, [], "imagesTr/tumour_001_0001.nii.gz cannot be read"),
+    (truncate_voxels, [], "imagesTr/tumour_001_0000.nii.gz cannot be read"),
+    (poison_an_image, [], "tumour_000_0000.nii.gz holds NaN"),
+    (remove_a_channel, [], "tumour_000_0003.nii.gz is missing"),
+    (remove_all_labels, [], "has no labelled training case"),
+    (remove_all_images, [], "has no training image"),
+    (orphan_a_label, [], "nobody.nii.gz has no image"),
+    (break_nothing, ["--method", "magic"], "no method 'magic': choose one of cct, cps"),
+    (break_nothing, ["--labelled", 9], "--labelled 9 cannot be had"),
+    (break_nothing, ["--set", "stpes=3"], "unknown setting 'stpes'"),
+    (break_nothing, ["--set", "method.alhpa=3"], "segpl: unknown setting 'alhpa'"),
+    (break_nothing, ["--set", "method.alpha=-1"], "segpl: alpha is -1"),
+    (break_nothing, ["--set", "method.threshold=1.5"], "segpl: threshold is 1.5"),
+    (break_nothing, ["--steps", 0], "steps is 0"),
+    (break_nothing, ["--steps", "many"], "invalid int value"),
+    (break_nothing, ["--set", "patch"], "not of the form key=value"),
+    (break_nothing, ["--set", "patch=[32, 32"], "is not valid YAML"),
+    (break_nothing, ["--set", "patch=[32]"], "patch is [32], but it takes 2 or 3 numbers"),
+    (break_nothing, ["--set", "patch=[4, 4]"], "patch is [4, 4]"),
+    (break_nothing, ["--set", "steps.x=1"], "steps is {'x': 1}"),
+    (break_nothing, ["--set", "method=3"], "there is no method 3"),
+    (break_nothing, ["--set", "learning_rate=.inf"], "learning_rate is inf"),
+    (break_nothing, ["--set", "method.prior=normal"], "unknown setting 'prior'"),
+    (break_nothing, ["--method", "segpl-vi", "--set", "method.prior.mean=0.4"], "a prior needs a name"),
+    (break_nothing, ["--method", "segpl-vi", "--set", "method.prior={name: normal, mean: 2}"], "mean is 2"),
+    (break_nothing, ["--set", "steps=7", "--set", "steps.x=1"], "steps has no settings of its own"),
+    (break_nothing, ["--config", "nowhere.yaml"], "nowhere.yaml is not a file"),
+    (move_a_label, [], "labelsTr/tumour_000.nii.gz lies elsewhere than"),
+    (stack_an_image, [], "imagesUn/tumour_002_0000.nii.gz has 5 channels, but the task has 4"),
+    (add_a_channel, [], "tumour_000_0004.nii.gz is one channel too many"),
+    (forget_a_number, [], "case.nii.gz has no channel number: name it case_0000.nii.gz"),
+    (list_the_labels, [], "dataset.json: labels is"),
+    (no_unlabelled_images, ["--labelled", 1], "leaves no unlabelled scan for segpl"),
+]
+
+
+def empty_a_label(folder):
+    file = folder / "labelsTr/tumour_000.nii.gz"
+    image = nibabel.load(file)
+    nibabel.save(nibabel.Nifti1Image(np.zeros(image.shape, np.uint8), image.affine), file)
+
+
+def flatten_an_image(folder):
+    file = folder / "imagesUn/tumour_003_0001.nii.gz"
+    image = nibabel.load(file)
+    nibabel.save(nibabel.Nifti1Image(np.full(image.shape, 7, np.int16), image.affine), file)
+
+
+def turn_a_case(folder):
+    for file in [*folder.glob("imagesTr/tumour_001_*"), *folder.glob("labelsTr/tumour_001*")]:
+        image = nibabel.load(file)
+        turned = nibabel.orientations.axcodes2ornt(("L", "P", "S"))
+        nibabel.save(image.as_reoriented(turned), file)
+
+
+def leak_an_image(folder):
+    for channel in range(4):
+        source = folder / f"imagesTs/tumour_004_{channel:04}.nii.gz"
+        image = nibabel.load(source)
+        nibabel.save(
+            nibabel.Nifti1Image(np.asarray(image.dataobj), image.affine), folder / f"imagesUn/new_{channel:04}.nii.gz"
+        )
+
+
+def copy_an_image(folder):
+    for channel in range(4):
+        shutil.copy(folder / f"imagesUn/tumour_002_{channel:04}.nii.gz", folder / f"imagesUn/again_{channel:04}.nii.gz")
+
+
+def share_a_subject(folder):
+    description = json.loads((folder / "dataset.json").read_text())
+    description["subjects"] = {"tumour_000": "anna", "tumour_004": "anna"}
+    (folder / "dataset.json").write_text(json.dumps(description))
+
+
+WEAKNESSES = [
+    (empty_a_label, "labelsTr/tumour_000.nii.gz is empty"),
+    (flatten_an_image, "tumour_003_0000.nii.gz: channel t1 is 7 everywhere"),
+    (turn_a_case, "tumour_001_0000.nii.gz is oriented LPS and most are RAS"),
+    (leak_an_image, "tumour_004_0000.nii.gz is the same image as"),
+    (copy_an_image, "twice in training: remove one of them"),
+    (share_a_subject, "has subject anna in training and in test"),
+]
+"""What a training would take without a word, and the doctor does not."""

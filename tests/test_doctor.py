@@ -1,0 +1,109 @@
+"""The doctor finds what is wrong, says it once in plain words, and mends a copy."""
+
+import json
+import shutil
+
+import nibabel
+import numpy as np
+import pytest
+from mistakes import MISTAKES, WEAKNESSES, break_nothing, copy_an_image, empty_a_label, garble_an_image, turn_a_case
+
+from segpl.__main__ import main
+from segpl.data.layouts import read_dataset
+from segpl.doctor import examine
+
+
+@pytest.fixture
+def folder(tumours, tmp_path):
+    return shutil.copytree(tumours, tmp_path / "data")
+
+
+@pytest.fixture
+def doctor(monkeypatch, capsys):
+    """Calls segpl doctor; returns exit code, standard output and standard error."""
+
+    def call(*words):
+        monkeypatch.setattr("sys.argv", ["segpl", "doctor", *map(str, words)])
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def contents(folder):
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_a_good_folder_is_described_and_planned(folder, doctor):
+    code, said, _ = doctor(folder)
+    assert code == 0
+    for words in (
+        "nnU-Net",
+        "2 labelled, 2 unlabelled",
+        "64 x 64 x 12",
+        "2 x 2 x 6 mm",
+        "label values",
+        "no problem found",
+    ):
+        assert words in said
+    assert "segpl train would use patch: [64, 64] (2D: slices are 6 mm apart" in said
+    assert "one step of segpl takes about" in said
+
+
+BROKEN = [(mistake, sentence) for mistake, words, sentence in MISTAKES if mistake is not break_nothing and not words]
+
+
+@pytest.mark.parametrize(("mistake", "sentence"), BROKEN + WEAKNESSES, ids=lambda value: getattr(value, "__name__", ""))
+def test_every_problem_is_named_and_nothing_is_written(mistake, sentence, folder, doctor):
+    mistake(folder)
+    before = contents(folder)
+    code, said, complaint = doctor(folder)
+    assert code == 2
+    assert sentence.replace("has no training image", "has no") in said
+    assert "Traceback" not in said + complaint
+    assert contents(folder) == before
+
+
+def test_at_least_25_ways_to_be_wrong_are_tested():
+    assert len({mistake for mistake, _ in BROKEN + WEAKNESSES}) >= 25
+
+
+def test_all_problems_are_listed_at_once(folder, doctor):
+    for mistake in (empty_a_label, garble_an_image, copy_an_image):
+        mistake(folder)
+    code, said, _ = doctor(folder, "--json")
+    assert code == 2
+    assert len(json.loads(said)["problems"]) == 3
+
+
+def test_fix_writes_a_copy_that_is_sound_and_leaves_the_original(folder, doctor, tmp_path):
+    for mistake in (turn_a_case, empty_a_label, copy_an_image):
+        mistake(folder)
+    before = contents(folder)
+    code, _, _ = doctor(folder, "--fix", tmp_path / "fixed")
+    assert code == 2
+    assert contents(folder) == before
+    mended = examine(tmp_path / "fixed")
+    assert not mended.problems
+    assert {case.name for case in mended.dataset.training} == {"tumour_000", "tumour_001", "again", "tumour_003"}
+    assert [case.name for case in mended.dataset.training if case.label] == ["tumour_001"]
+    assert mended.dataset.task == read_dataset(folder).task
+
+
+def test_reorienting_moves_voxels_and_changes_none(folder, tumours, doctor, tmp_path):
+    turn_a_case(folder)
+    doctor(folder, "--fix", tmp_path / "fixed")
+    for name in ("imagesTr/tumour_001_0002.nii.gz", "labelsTr/tumour_001.nii.gz"):
+        mended, original = nibabel.load(tmp_path / "fixed" / name), nibabel.load(tumours / name)
+        assert np.array_equal(mended.dataobj, original.dataobj)
+        assert np.allclose(mended.affine, original.affine)
+
+
+def test_fix_does_not_write_into_a_full_folder(folder, doctor):
+    code, _, complaint = doctor(folder, "--fix", folder)
+    assert code == 2
+    assert "is not empty" in complaint
