@@ -133,7 +133,7 @@ def train(run: Run, directory: Path, resume: bool = False, cache: Cache | None =
         for part in (cases.labelled, cases.unlabelled, cases.validation)
     )
     save_task(directory, dataset.task)
-    _begin(run, cases, directory)  # only now: a scan that cannot be read leaves no run behind
+    _begin(run, cases, dataset.layout, directory)  # only now: a scan that cannot be read leaves no run behind
     steps = Steps(labelled, unlabelled, run.seed, run.patch, run.batch, run.ratio, run.foreground)
     learner = Learner(run, lambda: run.build(dataset.task), steps, validation, directory)
     _fit(learner, directory)
@@ -200,7 +200,7 @@ def _check(run: Run, directory: Path, resume: bool) -> None:
         raise UserError(f"{directory} is not empty and holds no run: choose another --out.")
 
 
-def _begin(run: Run, cases: TrainingCases, directory: Path) -> None:
+def _begin(run: Run, cases: TrainingCases, layout: str, directory: Path) -> None:
     """Write down what is about to happen, and say it."""
     directory.mkdir(parents=True, exist_ok=True)
     run.save(directory)
@@ -208,6 +208,6 @@ def _begin(run: Run, cases: TrainingCases, directory: Path) -> None:
     split = {part: [case.name for case in getattr(cases, part)] for part in asdict(cases)}
     write_text(directory / "split.json", json.dumps(split, indent=2) + "\n")
     counts = f"{len(cases.labelled)} labelled, {len(cases.unlabelled)} unlabelled, {len(cases.validation)} validation"
-    console.print(f"{counts} cases -> {directory}")
+    console.print(f"{layout} data: {counts} cases -> {directory}")
     if not cases.validation:
         console.print("No subject is left for validation: the last weights are kept.")

@@ -49,6 +49,13 @@ def test_spacings_that_differ_are_brought_to_their_median(tmp_path):
     assert plan(data)["spacing"].value == [1, 1, 2]
 
 
+def test_scarce_memory_halves_the_batch(tmp_path, monkeypatch):
+    data = folder(tmp_path, [(64, 64, 32)] * 2, [(1, 1, 1)] * 2)
+    assert plan(data)["batch"].value == 2
+    monkeypatch.setattr("segpl.data.plan.free_memory", lambda: 10**9)
+    assert plan(data)["batch"].value == 1
+
+
 def test_ct_is_clipped_and_mr_is_not(tmp_path):
     ct = plan(folder(tmp_path / "ct", [(32, 32, 32)] * 2, [(1, 1, 1)] * 2, "CT", -500.0))
     low, high = ct["window"].value

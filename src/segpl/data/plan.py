@@ -1,8 +1,10 @@
 """What the data say about how to train: each setting with the reason for it."""
 
+import os
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from segpl.data.cases import Dataset
 from segpl.data.formats import Grid, read_grid, read_image
@@ -15,6 +17,8 @@ LARGEST_VOLUME = 176 * 176 * 3
 """The paper's crop in 3D, in voxels."""
 SMALLEST = 16
 """Smaller images are filled up to this with background."""
+BYTES = 115
+"""What a training step holds for each voxel of an image and each of the U-Net's first channels (83 to 113 measured)."""
 LOOKED_AT = 5
 """How many images are opened to learn their grey values; the headers of all are read."""
 
@@ -35,10 +39,13 @@ def plan(dataset: Dataset) -> dict[str, Planned]:
     flat, why = _flat(dataset, grids)
     spacing = _spacing(grids, flat)
     shape = _shape_after(grids, spacing.value)
+    patch = _plane(shape, why) if flat else _volume(shape, why)
+    channels, ratio = (16, 5) if flat else (8, 4)
     return {
-        "patch": _plane(shape, why) if flat else _volume(shape, why),
-        "channels": Planned(16, "the paper's for 2D") if flat else Planned(8, "the paper's for 3D"),
-        "ratio": Planned(5, "the paper's for 2D") if flat else Planned(4, "the paper's for 3D"),
+        "patch": patch,
+        "channels": Planned(channels, f"the paper's for {'2D' if flat else '3D'}"),
+        "batch": _batch(channels * int(np.prod(patch.value)) * (1 + ratio)),
+        "ratio": Planned(ratio, f"the paper's for {'2D' if flat else '3D'}"),
         "spacing": spacing,
         "window": _window(dataset),
     }
@@ -82,6 +89,21 @@ def _volume(shape: list[int], why: str) -> Planned:
     while np.prod(patch) > LARGEST_VOLUME:
         patch[int(np.argmax(patch))] -= 8
     return Planned(patch, f"{why}; the median volume in steps of 8, at most the paper's {LARGEST_VOLUME} voxels")
+
+
+def _batch(numbers: int) -> Planned:
+    """As many labelled images a step as the paper has, unless half of the free memory does not hold them."""
+    gigabytes = {batch: BYTES * batch * numbers / 1e9 for batch in (2, 1)}
+    if gigabytes[2] <= free_memory() / 2e9:
+        return Planned(2, f"the paper's; a step takes about {gigabytes[2]:.2g} GB of memory")
+    return Planned(1, f"less than the paper's 2: memory is scarce, and a step takes about {gigabytes[1]:.2g} GB")
+
+
+def free_memory() -> int:
+    """Bytes that are free now, on the GPU if there is one."""
+    if torch.cuda.is_available():
+        return int(torch.cuda.mem_get_info()[0])
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _window(dataset: Dataset) -> Planned:
