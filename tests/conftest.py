@@ -4,7 +4,9 @@ from jaxtyping import install_import_hook
 
 install_import_hook("segpl", "typechecker.check")  # before anything of segpl is imported
 
+import atexit  # noqa: E402
 import os  # noqa: E402
+import shutil  # noqa: E402
 import subprocess  # noqa: E402
 import sys  # noqa: E402
 import tempfile  # noqa: E402
@@ -21,6 +23,7 @@ from segpl.networks import UNet  # noqa: E402
 from segpl.types import Batch  # noqa: E402
 
 os.environ["SEGPL_CACHE"] = tempfile.mkdtemp(prefix="segpl-cache-")  # never the user's own
+atexit.register(shutil.rmtree, os.environ["SEGPL_CACHE"], ignore_errors=True)
 torch.set_num_threads(1)  # two test processes on two cores; more threads than cores stall each other
 
 

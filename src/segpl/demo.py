@@ -3,6 +3,7 @@
 import time
 from pathlib import Path
 
+from segpl.data.cache import Cache
 from segpl.data.layouts import read_dataset
 from segpl.data.phantoms import Task, write_phantoms
 from segpl.data.splits import cases_for_test
@@ -29,7 +30,8 @@ def demo(task: Task, folder: Path) -> None:
         write_phantoms(task, data)
     runs = {method: folder / f"{task}-{method}" for method in METHODS}
     for method, directory in runs.items():
-        train(plan_run(data, {"method": method, **SETTINGS[task]}), directory, resume=True)
+        run = plan_run(data, {"method": method, **SETTINGS[task]})
+        train(run, directory, resume=True, cache=Cache(folder / "cache"))
         if not (directory / "scores.csv").is_file():
             evaluate(directory)
     print_summary(read_scores([run / "scores.csv" for run in runs.values()]))

@@ -12,6 +12,7 @@ from torch.nn.functional import interpolate
 
 from segpl.data.cases import Case, Region, Task
 from segpl.data.formats import Image, read_image
+from segpl.data.formats.image import spacing
 from segpl.errors import UserError
 
 
@@ -120,18 +121,14 @@ def normalise(
     return np.where(body, (values - inside.mean()) / max(float(inside.std()), 1e-6), 0).astype(np.float32)
 
 
-def spacing(image: Image) -> tuple[float, ...]:
-    """Millimetres between voxels along each axis."""
-    return tuple(float(step) for step in np.linalg.norm(image.affine[:3, :3], axis=0))
-
-
 def _shape(image: Image, preparation: Preparation) -> tuple[int, ...]:
     """The shape after resampling. A single slice stays one."""
     before = image.values.shape[1:]
     if not preparation.spacing:
         return before
-    wanted = (*preparation.spacing, spacing(image)[2])[:3]
-    ratios = [have / want for have, want in zip(spacing(image), wanted, strict=True)]
+    steps = spacing(image.affine)
+    wanted = (*preparation.spacing, steps[2])[:3]
+    ratios = [have / want for have, want in zip(steps, wanted, strict=True)]
     return tuple(max(1, round(n * ratio)) if n > 1 else 1 for n, ratio in zip(before, ratios, strict=True))
 
 

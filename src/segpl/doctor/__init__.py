@@ -12,8 +12,9 @@ import numpy as np
 import torch
 
 from segpl.data.cases import Case, Dataset
+from segpl.data.formats.image import spacing
 from segpl.data.layouts import read_dataset
-from segpl.data.loading import Scan, complaints, masks, read, spacing
+from segpl.data.loading import Scan, complaints, masks, read
 from segpl.errors import UserError
 from segpl.progress import track
 from segpl.run import plan_run
@@ -97,7 +98,7 @@ def _finding(scan: Scan, part: str, dataset: Dataset) -> Finding:
         case=scan.case,
         part=part,
         shape=tuple(channels[0].shape),
-        spacing=spacing(scan.images[0]),
+        spacing=spacing(scan.images[0].affine),
         orientation="".join(nibabel.aff2axcodes(scan.images[0].affine)),
         ranges=[(float(channel.min()), float(channel.max())) for channel in channels],
         values=np.unique(scan.label.values).tolist() if scan.label else [],
