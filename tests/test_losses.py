@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from segpl.losses import dice_bce_loss, dice_loss, pseudo_label, ramp
+from segpl.networks import UNet
 
 
 def test_eq_1_pseudo_label_by_hand():
@@ -45,6 +46,15 @@ def test_half_precision_leaves_the_loss_in_full_precision():
         halved = dice_bce_loss(p.bfloat16(), y)
     assert halved.dtype == torch.float32
     assert halved.item() == pytest.approx(dice_bce_loss(p, y).item(), rel=0.02)
+
+
+def test_a_confident_mistake_keeps_its_gradient_in_half_precision():
+    """In bfloat16 a sigmoid is 1 from a logit of 6.3 on, and has no slope: the logits are in full precision."""
+    theta = UNet(inputs=1, regions=1, channels=4, patch=(16, 16))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        logits = theta(torch.randn(1, 1, 16, 16))
+    assert logits.dtype == torch.float32
+    assert theta.features(torch.randn(1, 1, 16, 16)).dtype == torch.float32
 
 
 def test_losses_count_only_where_they_are_told():

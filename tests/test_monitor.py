@@ -57,6 +57,8 @@ def test_the_guard_returns_to_the_last_healthy_checkpoint(tumours, tmp_path, mon
     log = run(tumours, tmp_path / "run", alpha=0.1, steps=30, validate_every=10)
     assert log["alpha_factor"].tolist() == pytest.approx([1.0] * 20 + [0.1] * 10)
     healthy, sick, restored = kept[1], kept[2], kept[3]
+    best = torch.load(tmp_path / "run/checkpoints/best.ckpt", weights_only=False)
+    assert best["global_step"] != 20, "weights that were not validated are not the best"
     assert all(torch.equal(a, b) for a, b in zip(healthy, restored, strict=True))
     assert not all(torch.equal(a, b) for a, b in zip(sick, restored, strict=True))
     assert log["learning_rate"].is_monotonic_decreasing, "the decay goes on"

@@ -52,7 +52,12 @@ def test_phi_without_numbers_has_no_weights():
 def test_the_average_follows_by_the_share_it_should():
     network = torch.nn.Linear(1, 1)
     average = averaged(network, decay=0.9)
-    average.update_parameters(network)  # the first update is a copy
+    for value in (1.0, 2.0, 6.0):  # while young, the plain mean
+        torch.nn.init.constant_(network.weight, value)
+        average.update_parameters(network)
+    assert average.module.weight.item() == pytest.approx(3.0)
+    for _ in range(30):
+        average.update_parameters(network)
     before = average.module.weight.item()
     torch.nn.init.constant_(network.weight, before + 1)
     average.update_parameters(network)

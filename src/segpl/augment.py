@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample
 
-from segpl.draws import normal, uniform
+from segpl.draws import Purpose, normal, uniform
 
 ROTATION, SCALE, CONTRAST, GAMMA, NOISE = 0.5, 0.2, 0.5, 0.5, 0.3
 """Limits at strength 1: radians, and logarithms of factors; the noise is in deviations of the normalised image."""
@@ -36,7 +36,10 @@ class View:
         low, high = (side(x.flatten(2), 2).reshape(*x.shape[:2], *column[2:]) for side in (torch.amin, torch.amax))
         bright = ((x - low) / (high - low).clamp(min=1e-6)) ** self.gamma.reshape(column)
         x = (low + bright * (high - low)) * self.contrast.reshape(column)
-        return self._moved(x, "bilinear") + self.noise.reshape(column) * normal(self.seeds, *x.shape[1:])
+        return self._moved(x, "bilinear") + self.noise.reshape(column) * self._noise(x)
+
+    def _noise(self, x: Tensor) -> Tensor:
+        return normal(self.seeds, *x.shape[1:], purpose=Purpose.VIEW_NOISE)
 
     def label(self, y: Float[Tensor, "B K *space"]) -> Float[Tensor, "B K *space"]:
         """The label moved along with the image."""
@@ -44,7 +47,8 @@ class View:
 
     def _moved(self, x: Tensor, mode: str) -> Tensor:
         grid = affine_grid(self._matrix(x.shape[2:]), list(x.shape), align_corners=False)
-        return grid_sample(x, grid, mode=mode, align_corners=False)
+        # Reflected, image and label alike: what a turn brings in from outside must not be learnt as background.
+        return grid_sample(x, grid, mode=mode, padding_mode="reflection", align_corners=False)
 
     def _matrix(self, space: torch.Size) -> Float[Tensor, "B D D+1"]:
         """Turned, zoomed and flipped in the plane of the first two axes; slices stay slices."""
@@ -62,7 +66,7 @@ class View:
 
 def draw_view(seeds: Int[Tensor, " B"], strength: float, operations: int = OPERATIONS) -> View:
     """A view of each image from its own seed, up to `strength`; RandAugment picks some of the operations at random."""
-    u = uniform(seeds, 8 + OPERATIONS)
+    u = uniform(seeds, 8 + OPERATIONS, purpose=Purpose.VIEW)
     chosen = (u[:, 8:].argsort(1).argsort(1) < operations).to(u) * strength
     rotate, scale, flip, contrast, gamma, noise = chosen.unbind(1)
     centred = 2 * u - 1
@@ -79,7 +83,7 @@ def draw_view(seeds: Int[Tensor, " B"], strength: float, operations: int = OPERA
 
 
 def add_noise(
-    x: Float[Tensor, "B C *space"], seeds: Int[Tensor, " B"], deviation: float
+    x: Float[Tensor, "B C *space"], seeds: Int[Tensor, " B"], deviation: float, purpose: Purpose = Purpose.WEAK_NOISE
 ) -> Float[Tensor, "B C *space"]:
     """The weak view: Gaussian noise, drawn for each image from its own seed."""
-    return x + deviation * normal(seeds, *x.shape[1:]) if deviation else x
+    return x + deviation * normal(seeds, *x.shape[1:], purpose=purpose) if deviation else x

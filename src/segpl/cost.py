@@ -37,7 +37,7 @@ class Cost(Callback):
         """Write what was measured; the median, because the first steps and a busy machine are slower."""
         if not self.seconds:
             return
-        batch = learner.probe
+        batch = learner.probe_here()
         contents = {
             "parameters": parameters(learner.model),
             **flops(learner.run.method, learner.model, batch),

@@ -16,8 +16,8 @@ from segpl.training import train
 
 METHODS = ("supervised", "segpl", "segpl-vi")
 SETTINGS = {
-    "tumour": {"labelled": 2, "steps": 200},
-    "vessels": {"labelled": 2, "steps": 100, "ratio": 3},
+    "tumour": {"labelled": 2, "steps": 200, "batch": 2},
+    "vessels": {"labelled": 2, "steps": 100, "batch": 2, "ratio": 3},
 }
 """The same for every method, so that only the method differs."""
 

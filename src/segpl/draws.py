@@ -27,6 +27,19 @@ class Stream(IntEnum):
     PROBE = 9
 
 
+class Purpose(IntEnum):
+    """What a number is drawn for: an image has one seed a step, and each purpose its own numbers from it."""
+
+    THRESHOLD = 0
+    VIEW = 1
+    VIEW_NOISE = 2
+    WEAK_NOISE = 3
+    OTHER_NOISE = 4
+    FEATURE_NOISE = 5
+    FEATURE_DROPOUT = 6
+    PUZZLE = 7
+
+
 def generator(*key: int) -> np.random.Generator:
     """The generator that belongs to a key such as (seed, purpose, step)."""
     return np.random.default_rng(key)
@@ -37,14 +50,15 @@ def seeds(*key: int, count: int) -> Int[Tensor, " count"]:
     return torch.from_numpy(generator(*key).integers(2**62, size=count))
 
 
-def uniform(seeds: Int[Tensor, " B"], *shape: int) -> Float[Tensor, "B *shape"]:
+def uniform(seeds: Int[Tensor, " B"], *shape: int, purpose: Purpose) -> Float[Tensor, "B *shape"]:
     """Uniform numbers in [0, 1), of one shape for each image, from the image's own seed."""
-    return _stack([generator(int(seed)).random(shape, np.float32) for seed in seeds], seeds, shape)
+    return _stack([generator(int(seed), purpose).random(shape, np.float32) for seed in seeds], seeds, shape)
 
 
-def normal(seeds: Int[Tensor, " B"], *shape: int) -> Float[Tensor, "B *shape"]:
+def normal(seeds: Int[Tensor, " B"], *shape: int, purpose: Purpose) -> Float[Tensor, "B *shape"]:
     """Standard normal numbers, of one shape for each image, from the image's own seed."""
-    return _stack([generator(int(seed)).standard_normal(shape, np.float32) for seed in seeds], seeds, shape)
+    rows = [generator(int(seed), purpose).standard_normal(shape, np.float32) for seed in seeds]
+    return _stack(rows, seeds, shape)
 
 
 def _stack(rows: list[np.ndarray], seeds: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -43,6 +43,7 @@ class Logbook(Callback):
         if not self.rows:
             return
         self.rows[-1] |= {"validation_iou": trainer.callback_metrics.get("validation_iou", ""), **learner.milestones}
+        learner.milestones.clear()
         with self.file.open("a", newline="", encoding="utf-8") as stream:
             writer = csv.DictWriter(stream, fieldnames=self.rows[0], lineterminator="\n")
             if stream.tell() == 0:

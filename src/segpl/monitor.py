@@ -20,7 +20,8 @@ class Learner(Protocol):
 
     run: Run
     model: nn.Module
-    probe: Batch
+    reference: Float[Tensor, " K"]
+    """The foreground's share of the labelled volumes: what whole volumes hold, not crops centred on foreground."""
     caution: float
     """The factor that alpha is backed off by."""
     healthy: bool
@@ -30,6 +31,9 @@ class Learner(Protocol):
 
     def first_weights(self) -> dict[str, Tensor]:
         """The weights that the run began with."""
+
+    def probe_here(self) -> Batch:
+        """The same few images at every validation, where the model is."""
 
 
 def health(losses: Losses, batch: Batch) -> dict[str, Tensor]:
@@ -79,44 +83,41 @@ class Monitor(Callback):
 
     @torch.no_grad()
     def _label(self, learner: Learner) -> Tensor | None:
-        return learner.run.method.losses(learner.model, learner.probe, progress=1.0).y_u
+        return learner.run.method.losses(learner.model, learner.probe_here(), progress=1.0).y_u
 
 
 class Guard(Callback):
     """Backs alpha off and goes back to healthy weights when the pseudo-labels go empty or full and the labels are not.
 
-    Judged on the last steps before a validation. Weights that were never healthy may just be young: they are left alone
-    while the labels pull much harder than the pseudo-labels. Otherwise the first time only alpha is backed off, and the
-    second time the run begins again from its first weights.
+    Judged on the later half of the steps before a validation. Weights that were never healthy may just be young: they
+    are left alone while the labels pull much harder than the pseudo-labels. Otherwise the first time only alpha is
+    backed off, and the second time the run begins again from its first weights.
     """
 
-    STEPS = 10
     FACTOR = 0.1
     YOUNG = 0.3
     """While the unlabelled images pull less than this share of the labelled ones, a bad start is not their doing."""
 
-    def __init__(self, last_checkpoint: Path):
+    def __init__(self, last_checkpoint: Path, steps: int):
         self.last_checkpoint = last_checkpoint
-        self.pseudo: deque[Tensor] = deque(maxlen=self.STEPS)
-        self.labelled: deque[Tensor] = deque(maxlen=self.STEPS)
-        self.pulls: deque[Tensor] = deque(maxlen=self.STEPS)
+        self.pseudo: deque[Tensor] = deque(maxlen=steps)
+        self.pulls: deque[Tensor] = deque(maxlen=steps)
 
-    def watch(self, losses: Losses, batch: Batch) -> None:
+    def watch(self, losses: Losses) -> None:
         """Take down one step."""
         if losses.y_u is not None:
             self.pseudo.append(shares(losses.y_u.detach()))
-            self.labelled.append(shares(batch.y_l))
-            self.pulls.append((losses.total / losses.terms["labelled"] - 1).detach())
+            self.pulls.append((losses.total / losses.terms["labelled"].clamp(min=1e-6) - 1).detach())
 
     def on_train_epoch_end(self, trainer: Trainer, learner: Any) -> None:
         """Judge, and act."""
         counts = learner.run.method.unlabelled_weight(trainer.global_step / learner.run.steps)
-        if not self.pseudo or not counts:
+        pseudo, pulls = list(self.pseudo), list(self.pulls)
+        self.pseudo.clear()
+        self.pulls.clear()
+        if not pseudo or not counts:
             return
-        pseudo, labelled, pull = (torch.stack(list(seen)).mean(0) for seen in (self.pseudo, self.labelled, self.pulls))
-        wrong = collapse(pseudo, labelled)
-        for seen in (self.pseudo, self.labelled, self.pulls):
-            seen.clear()
+        wrong, pull = collapse(torch.stack(pseudo).mean(0), learner.reference.to(pseudo[0])), torch.stack(pulls).mean()
         if wrong is None:
             learner.healthy = True
         if wrong is None or (not learner.healthy and pull < self.YOUNG):
@@ -142,6 +143,9 @@ class Guard(Callback):
         else:
             return ""
         learner.model.load_state_dict(weights)
+        # These weights were not the ones that were validated: whatever the score, they are not the best.
+        learner.milestones["validation_iou"] = float(trainer.callback_metrics.get("validation_iou", 0.0))
+        trainer.callback_metrics["validation_iou"] = torch.tensor(0.0)
         for group, rate in zip(optimiser.param_groups, rates, strict=True):  # the decay goes on where it is
             group["lr"] = rate
         return said

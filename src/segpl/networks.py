@@ -1,12 +1,13 @@
 """The two networks of the paper: theta, a U-Net, and phi, which reads a threshold's posterior off theta's features."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from monai.networks.nets import DynUNet
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch.optim.swa_utils import AveragedModel
 
 
 def strides(patch: Sequence[int], levels: int = 5, smallest: int = 4) -> list[tuple[int, ...]]:
@@ -23,6 +24,18 @@ def strides(patch: Sequence[int], levels: int = 5, smallest: int = 4) -> list[tu
             result.append(step)
             size = [n // s for n, s in zip(size, step, strict=True)]
     return result
+
+
+class Head(nn.Module):
+    """The last layer, whose logits are in full precision: in half, a confident mistake would have no gradient."""
+
+    def __init__(self, block: nn.Module):
+        super().__init__()
+        self.block = block
+
+    def forward(self, features: Float[Tensor, "B F *space"]) -> Float[Tensor, "B K *space"]:
+        """Logits, one channel per region."""
+        return self.block(features).float()
 
 
 class UNet(nn.Module):
@@ -46,7 +59,7 @@ class UNet(nn.Module):
             filters=self.widths,
             norm_name=("INSTANCE", {"affine": True}),
         )
-        self.body, self.head = network.skip_layers, network.output_block
+        self.body, self.head = network.skip_layers, Head(network.output_block)
 
     @property
     def last_block(self) -> nn.Module:
@@ -100,9 +113,18 @@ class ThresholdPosterior(nn.Module):
         """The numbers that make p(T | x), each per image and class."""
         pool = nn.functional.adaptive_avg_pool2d if features.ndim == 4 else nn.functional.adaptive_avg_pool3d
         maps = self.block(pool(features, tuple(min(self.GRID, n) for n in features.shape[2:])))  # type: ignore[arg-type]
-        return [layer(maps).flatten(2).mean(2) for layer in self.numbers]
+        return [layer(maps).flatten(2).mean(2).float() for layer in self.numbers]
 
 
 def averaged(network: nn.Module, decay: float) -> AveragedModel:
-    """The network's average over time, theta^(n-1) in a slower form: follows it by 1 - decay at each update."""
-    return AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(decay)).requires_grad_(False)
+    """The network's average over time, theta^(n-1) in a slower form: follows it by 1 - decay at each update.
+
+    A young average is the plain mean of what it has seen, so that it does not drag the first weights along.
+    """
+
+    def follow(average: Any, current: Any, seen: Tensor | int) -> None:
+        share = max(1 - decay, 1 / (float(seen) + 1))
+        for mine, theirs in zip(average, current, strict=True):
+            mine.lerp_(theirs.to(mine), share)
+
+    return AveragedModel(network, multi_avg_fn=follow).requires_grad_(False)

@@ -14,7 +14,8 @@ from pydantic import Field, PositiveFloat
 from torch import Tensor, distributions
 from torch.distributions import kl_divergence
 
-from segpl.draws import uniform
+from segpl.draws import Purpose, uniform
+from segpl.errors import UserError
 from segpl.losses import dice_per_image, pseudo_label
 from segpl.named import Named
 
@@ -37,7 +38,7 @@ class Posterior(ABC):
 
     def draw(self, seeds: Int[Tensor, " B"]) -> Float[Tensor, "B K"]:
         """One T per image and class, from the image's own seed."""
-        return self.quantile(uniform(seeds, self.mean.shape[1]).to(self.mean))
+        return self.quantile(uniform(seeds, self.mean.shape[1], purpose=Purpose.THRESHOLD).to(self.mean))
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,13 @@ class Categorical(Prior):
     """The values that T can take."""
     weights: tuple[PositiveFloat, ...] = ()
     """How likely each is beforehand, up to a factor; all alike by default."""
+
+    def __post_init__(self) -> None:
+        """Refuse grids that mean nothing."""
+        if list(self.thresholds) != sorted(set(self.thresholds)) or not self.thresholds:
+            raise UserError("categorical: give thresholds in rising order.")
+        if self.weights and len(self.weights) != len(self.thresholds):
+            raise UserError("categorical: give as many weights as thresholds, or none.")
 
     def posterior(self, numbers: Sequence[Tensor], p: Tensor, kl_weight: float) -> Posterior:
         """p(T = i | x) (Eq. 4)."""

@@ -22,7 +22,7 @@ from segpl.methods.base import Method
 from segpl.named import plain, validated
 from segpl.networks import UNet
 
-RUN_FILE, TASK_FILE, WEIGHTS_FILE = "run.yaml", "task.yaml", "model.safetensors"
+RUN_FILE, TASK_FILE, SPLIT_FILE, WEIGHTS_FILE = "run.yaml", "task.yaml", "split.json", "model.safetensors"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,9 +29,9 @@ from segpl.draws import Stream, seeds
 from segpl.errors import UserError
 from segpl.files import write_bytes, write_text
 from segpl.logbook import Logbook, ProgressBar, write_provenance
-from segpl.monitor import Guard, Monitor, health
+from segpl.monitor import Guard, Monitor, health, shares
 from segpl.progress import console
-from segpl.run import RUN_FILE, WEIGHTS_FILE, Run, read_run, save_task
+from segpl.run import RUN_FILE, SPLIT_FILE, WEIGHTS_FILE, Run, read_run, save_task
 from segpl.scores import iou
 from segpl.types import Batch
 from segpl.windows import mask, predict_volume
@@ -48,11 +48,17 @@ class Learner(lightning.LightningModule):
         super().__init__()
         self.build, model = build, build()
         self.run, self.model, self.steps, self.validation = run, model, steps, validation
-        self.guard = Guard(directory / LAST)
+        self.guard = Guard(directory / LAST, steps=max(1, run.validate_every // 2))
         self.probe = steps[0]
+        labels = [volume.y for volume in steps.labelled if volume.y is not None]
+        self.reference = torch.stack([shares(y[None].float()) for y in labels]).mean(0)
         self.caution, self.healthy = 1.0, False
         self.milestones: dict[str, float] = {}
         self.validated: list[Tensor] = []
+
+    def probe_here(self) -> Batch:
+        """The same few images at every validation, where the model is."""
+        return Batch(*(part.to(self.device) for part in self.probe))
 
     def first_weights(self) -> dict[str, Tensor]:
         """The weights that the run began with."""
@@ -79,7 +85,7 @@ class Learner(lightning.LightningModule):
             batch = batch._replace(x_l=view.image(batch.x_l), y_l=view.label(batch.y_l))
         method = self.run.method.cautious(self.caution)
         losses = method.losses(self.model, batch, progress=step / self.run.steps)
-        self.guard.watch(losses, batch)
+        self.guard.watch(losses)
         rates = {"learning_rate": self.trainer.optimizers[0].param_groups[0]["lr"], "alpha_factor": self.caution}
         seen = {"loss": losses.total, **losses.terms, **losses.watched, **health(losses, batch)}
         self.log_dict({**rates, **{name: value.detach() for name, value in seen.items()}})
@@ -127,6 +133,11 @@ def train(run: Run, directory: Path, resume: bool = False, cache: Cache | None =
         raise UserError(
             f"{run.data} leaves no unlabelled scan for {run.method.name()}: add scans without a label, ask for fewer "
             "labelled ones with --labelled, or use --method supervised."
+        )
+    drawn = directory / SPLIT_FILE
+    if (directory / LAST).is_file() and drawn.is_file() and json.loads(drawn.read_text()) != _split(cases):
+        raise UserError(
+            f"{run.data} has changed since {directory} was started, so its split would too: start a new run."
         )
     labelled, unlabelled, validation = (
         cache.volumes(part, dataset.task, run.preparation)
@@ -191,8 +202,9 @@ def _check(run: Run, directory: Path, resume: bool) -> None:
     begun = (directory / LAST).is_file() or (directory / WEIGHTS_FILE).is_file()
     if begun and not resume:
         raise UserError(f"{directory} holds a run already: add --resume to go on with it, or choose another --out.")
-    if begun and (kept := read_run(directory).mapping()) != run.mapping():
-        changed = [f"{key}: {kept[key]}" for key, value in run.mapping().items() if kept[key] != value]
+    kept = read_run(directory).mapping() if begun else {}
+    changed = [f"{key}: {kept[key]}" for key, value in run.mapping().items() if begun and kept[key] != value]
+    if changed and changed[0].partition(":")[0] != "why":
         raise UserError(
             f"{file} was started with {'; '.join(changed)}: --resume goes on as it was; choose another --out."
         )
@@ -200,13 +212,19 @@ def _check(run: Run, directory: Path, resume: bool) -> None:
         raise UserError(f"{directory} is not empty and holds no run: choose another --out.")
 
 
+def _split(cases: TrainingCases) -> dict[str, list[str]]:
+    """Who is in which part, by case, and all subjects that the run has seen in any way."""
+    parts = {part: [case.name for case in getattr(cases, part)] for part in asdict(cases)}
+    seen = {case.subject for part in asdict(cases) for case in getattr(cases, part)}
+    return {**parts, "subjects": sorted(seen)}
+
+
 def _begin(run: Run, cases: TrainingCases, layout: str, directory: Path) -> None:
     """Write down what is about to happen, and say it."""
     directory.mkdir(parents=True, exist_ok=True)
     run.save(directory)
     write_provenance(directory / "provenance.json", run.data)
-    split = {part: [case.name for case in getattr(cases, part)] for part in asdict(cases)}
-    write_text(directory / "split.json", json.dumps(split, indent=2) + "\n")
+    write_text(directory / SPLIT_FILE, json.dumps(_split(cases), indent=2) + "\n")
     counts = f"{len(cases.labelled)} labelled, {len(cases.unlabelled)} unlabelled, {len(cases.validation)} validation"
     console.print(f"{layout} data: {counts} cases -> {directory}")
     if not cases.validation:

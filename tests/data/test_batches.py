@@ -7,7 +7,7 @@ import torch
 from segpl.data.batches import Steps, crop, turn
 from segpl.data.cases import Case
 from segpl.data.loading import Volume, normalise
-from segpl.draws import Stream, uniform
+from segpl.draws import Purpose, Stream, uniform
 
 
 def volume(number, shape=(40, 36, 5), labelled=True):
@@ -93,7 +93,8 @@ def test_normalise_survives_a_constant_image():
 
 
 def test_uniform_numbers_belong_to_the_seed():
-    both = uniform(torch.tensor([5, 6]), 3)
-    assert torch.equal(both[1:], uniform(torch.tensor([6]), 3))
-    assert both.min() > 0
+    both = uniform(torch.tensor([5, 6]), 3, purpose=Purpose.VIEW)
+    assert torch.equal(both[1:], uniform(torch.tensor([6]), 3, purpose=Purpose.VIEW))
+    assert not torch.equal(both, uniform(torch.tensor([5, 6]), 3, purpose=Purpose.THRESHOLD))
+    assert both.min() >= 0
     assert both.max() < 1

@@ -70,6 +70,25 @@ def test_a_copy_under_another_name_is_the_same_entry(data, tmp_path, loads):
     assert len(loads) == 1
 
 
+def test_voxels_beside_a_header_are_part_of_the_key(tmp_path):
+    """Two MHD scans of one geometry have the same header; their voxels do not."""
+    import numpy as np
+    import SimpleITK as sitk
+
+    from segpl.data.cases import Case, Region, Task
+
+    cases = []
+    for number in range(2):
+        place = tmp_path / f"subject#{number}"
+        place.mkdir()
+        voxels = np.random.default_rng(number).normal(size=(8, 8, 8)).astype(np.float32)
+        sitk.WriteImage(sitk.GetImageFromArray(voxels), str(place / "scan.mhd"))
+        cases.append(Case(f"c{number}", f"s{number}", (place / "scan.mhd",)))
+    task = Task(("MR",), (Region("a", (1,), 1),))
+    first, second = Cache(tmp_path / "cache").volumes(cases, task, Preparation())
+    assert not torch.equal(first.x, second.x)
+
+
 def test_what_a_kill_left_half_built_is_not_trusted(data, tmp_path, monkeypatch):
     cache, cases = Cache(tmp_path / "cache"), labelled(data)[:1]
     monkeypatch.setattr(Path, "rename", lambda *_: os._exit(9))

@@ -5,8 +5,10 @@ import json
 import nibabel
 import numpy as np
 import pytest
+import torch
 
 from segpl.data.layouts import read_dataset
+from segpl.data.loading import resample_label
 from segpl.data.plan import plan
 from segpl.files import write_nifti, write_text
 from segpl.run import plan_run
@@ -62,6 +64,28 @@ def test_ct_is_clipped_and_mr_is_not(tmp_path):
     assert low == pytest.approx(-500 - 2.58 * 100, abs=30)
     assert high == pytest.approx(-500 + 2.58 * 100, abs=30)
     assert plan(folder(tmp_path / "mr", [(32, 32, 32)] * 2, [(1, 1, 1)] * 2))["window"].value is None
+
+
+def test_only_the_ct_channel_is_clipped(tmp_path):
+    draw = np.random.default_rng(0)
+    for number, value in enumerate((2.0, -500.0)):
+        write_nifti(
+            tmp_path / f"imagesTr/c_{number:04}.nii.gz",
+            draw.normal(value, 1 if not number else 100, (32, 32, 32)),
+            np.eye(4),
+        )
+    channels = {"channel_names": {"0": "PET", "1": "CT"}, "labels": {"background": 0, "a": 1}, "file_ending": ".nii.gz"}
+    write_text(tmp_path / "dataset.json", json.dumps(channels))
+    low, high = plan(read_dataset(tmp_path))["window"].value
+    assert low < -600 < -400 < high < 0
+
+
+def test_thin_structures_survive_resampling():
+    y = torch.zeros(1, 40, 40, 40, dtype=torch.bool)
+    y[0, ::4] = True  # sheets of one voxel
+    for factor in (1.3, 0.9, 0.7):
+        share = resample_label(y, tuple(round(40 * factor) for _ in range(3))).float().mean() / y.float().mean()
+        assert share == pytest.approx(1, abs=0.15)
 
 
 def test_a_run_says_why_and_forgets_the_reason_for_what_was_overruled(tmp_path):

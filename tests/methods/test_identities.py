@@ -158,7 +158,7 @@ def biased_low(method, network, batch):
     with torch.no_grad():
         logits = theta(batch.x_u)
         low, high = logits.amin(), logits.amax()
-        last = theta.head.conv.conv
+        last = theta.head.block.conv.conv
         last.weight.mul_(2.0 / (high - low))
         last.bias.mul_(2.0 / (high - low)).sub_(2.0 * high / (high - low) + 0.2)
     assert theta(batch.x_u).sigmoid().max() < 0.46

@@ -8,9 +8,12 @@ processes that build the same entry the second finds the first one's.
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -18,11 +21,13 @@ import numpy as np
 import torch
 
 from segpl.data.cases import Case, Task
+from segpl.data.formats.image import split
 from segpl.data.loading import Preparation, Volume, load
+from segpl.errors import UserError
 from segpl.files import write_text
 from segpl.progress import console, track
 
-VERSION = 1
+VERSION = 2
 """Raise it when the same files and settings would be prepared differently."""
 
 
@@ -46,10 +51,13 @@ class Cache:
 
     def _volume(self, case: Case, task: Task, preparation: Preparation) -> Volume:
         entry = self.folder / "volumes" / self._key(case, task, preparation)
-        if not entry.is_dir():
-            self._build(entry, load(case, task, preparation))
-        os.utime(entry)
-        return Volume(case, _mapped(entry / "x.npy"), _mapped(entry / "y.npy") if case.label else None)
+        for _ in range(3):  # another process may clear the entry away between two lines
+            if not entry.is_dir():
+                self._build(entry, load(case, task, preparation))
+            with suppress(FileNotFoundError):
+                os.utime(entry)
+                return Volume(case, _mapped(entry / "x.npy"), _mapped(entry / "y.npy") if case.label else None)
+        raise UserError(f"{self.folder} loses its entries while they are read: raise --cache-limit.")
 
     def _key(self, case: Case, task: Task, preparation: Preparation) -> str:
         files = [*case.images, *([case.label] if case.label else [])]
@@ -64,18 +72,15 @@ class Cache:
 
     def _digest(self, file: Path) -> str:
         """The hash of a file's, or a folder's, content; taken again only where size or time of change differ."""
-        parts = sorted(file.iterdir()) if file.is_dir() else [Path(str(file).partition("#")[0])]
-        stamp = [[str(part), part.stat().st_size, part.stat().st_mtime_ns] for part in parts if part.is_file()]
-        name = hashlib.sha256(json.dumps(stamp).encode()).hexdigest()[:32]
-        noted = self.folder / "digests" / name
-        if noted.is_file():
-            return noted.read_text(encoding="utf-8") + str(file).partition("#")[2]
-        content = hashlib.sha256()
-        for part in parts:
-            if part.is_file():
+        parts, inner = _parts(file)
+        stamp = [[str(part), part.stat().st_size, part.stat().st_mtime_ns] for part in parts]
+        noted = self.folder / "digests" / hashlib.sha256(json.dumps(stamp).encode()).hexdigest()[:32]
+        if not noted.is_file():
+            content = hashlib.sha256()
+            for part in parts:
                 content.update(part.read_bytes())
-        write_text(noted, content.hexdigest())
-        return content.hexdigest() + str(file).partition("#")[2]
+            write_text(noted, content.hexdigest())
+        return f"{noted.read_text(encoding='utf-8')}#{inner}"
 
     def _build(self, entry: Path, volume: Volume) -> None:
         entry.parent.mkdir(parents=True, exist_ok=True)
@@ -91,19 +96,36 @@ class Cache:
 
     def _prune(self, latest: Path) -> None:
         """Remove what was used longest ago until the rest fits, and what a killed process left half built."""
-        entries = sorted((entry for entry in latest.parent.iterdir()), key=lambda entry: entry.stat().st_mtime)
-        sizes = {entry: sum(file.stat().st_size for file in entry.iterdir()) for entry in entries}
-        total = sum(sizes.values())
-        for entry in entries:
-            if total > self.limit and entry != latest:
+        sizes, used = {}, {}
+        for entry in latest.parent.iterdir():
+            with suppress(FileNotFoundError):  # other processes come and go
+                used[entry] = entry.stat().st_mtime
+                sizes[entry] = sum(file.stat().st_size for file in entry.iterdir())
+        for entry in sorted(sizes, key=lambda entry: used[entry]):
+            being_built = entry.name.startswith("part-") and time.time() - used[entry] < 3600
+            if sum(sizes.values()) > self.limit and entry != latest and not being_built:
                 shutil.rmtree(entry, ignore_errors=True)
-                total -= sizes[entry]
+                sizes.pop(entry)
 
     def report(self) -> None:
         """Say where the cache is and how large."""
         files = list((self.folder / "volumes").glob("*/*.npy"))
         size = sum(file.stat().st_size for file in files) / 1e9
         console.print(f"cache: {size:.2f} GB of at most {self.limit / 1e9:g} GB in {self.folder}")
+
+
+def _parts(file: Path) -> tuple[list[Path], str]:
+    """All files that hold an image (MHD's header has its voxels beside it), and the name of the data set inside."""
+    path, inner = split(file)
+    if path.is_dir():
+        return sorted(part for part in path.iterdir() if part.is_file()), inner
+    if path.suffix.lower() not in (".mhd", ".nhdr"):
+        return [path], inner
+    named = re.search(
+        r"^(?:ElementDataFile\s*=|data ?file:)\s*(\S.*?)\s*$", path.read_text(errors="replace"), re.M | re.I
+    )
+    beside = {path, *path.parent.glob(f"{path.stem}.*"), *([path.parent / named[1]] if named else [])}
+    return sorted(part for part in beside if part.is_file()), inner
 
 
 def _mapped(file: Path) -> torch.Tensor:

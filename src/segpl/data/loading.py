@@ -23,7 +23,7 @@ class Preparation:
     spacing: tuple[float, ...] | None = None
     """Millimetres between voxels that images are resampled to; none leaves them as they are."""
     window: tuple[float, float] | None = None
-    """Values outside are clipped, as CT needs; none clips nothing."""
+    """Values of CT channels outside are clipped; none clips nothing."""
 
 
 class Volume(NamedTuple):
@@ -76,11 +76,22 @@ def load(case: Case, task: Task, preparation: Preparation) -> Volume:
     scan = read(case)
     for sentence in complaints(scan, task):
         raise UserError(sentence)
-    channels = [channel for image in scan.images for channel in image.values]
-    x = torch.from_numpy(np.stack([normalise(each.astype(np.float32), preparation.window) for each in channels]))
+    windows = [preparation.window if is_ct(name) else None for name in task.channels]
+    channels = zip(channels_of(scan), windows, strict=True)
+    x = torch.from_numpy(np.stack([normalise(each.astype(np.float32), window) for each, window in channels]))
     shape = _shape(scan.images[0], preparation)
-    y = None if scan.label is None else resample(masks(scan.label, task.regions).float(), shape) > 0.5
+    y = None if scan.label is None else resample_label(masks(scan.label, task.regions), shape)
     return Volume(case, resample(x, shape), y)
+
+
+def channels_of(scan: Scan) -> list[np.ndarray]:
+    """The channels of a case, whether they came in one file or in several."""
+    return [channel for image in scan.images for channel in image.values]
+
+
+def is_ct(name: str) -> bool:
+    """Whether a channel holds Hounsfield units, by its name."""
+    return name.lower() in ("ct", "cta", "hu")
 
 
 def load_truth(case: Case, task: Task) -> Truth:
@@ -100,7 +111,16 @@ def resample(x: Float[Tensor, "*lead X Y Z"], shape: tuple[int, ...]) -> Float[T
     if tuple(x.shape[-3:]) == tuple(shape):
         return x
     flat = x.reshape(1, -1, *x.shape[-3:])
-    return interpolate(flat, size=shape, mode="trilinear").reshape(*x.shape[:-3], *shape)
+    shrinks = all(new <= old for new, old in zip(shape, x.shape[-3:], strict=True))
+    mode = "area" if shrinks else "trilinear"  # averaging keeps a thinned-out image from aliasing
+    return interpolate(flat, size=shape, mode=mode).reshape(*x.shape[:-3], *shape)
+
+
+def resample_label(y: Bool[Tensor, "K X Y Z"], shape: tuple[int, ...]) -> Bool[Tensor, "K x y z"]:
+    """The same for masks: the nearest voxel, which neither swells nor starves thin structures on average."""
+    if tuple(y.shape[-3:]) == tuple(shape):
+        return y
+    return interpolate(y[None].float(), size=shape, mode="nearest-exact")[0] > 0.5
 
 
 def normalise(

@@ -7,7 +7,8 @@ import numpy as np
 import torch
 
 from segpl.data.cases import Dataset
-from segpl.data.formats import Grid, read_grid, read_image
+from segpl.data.formats import Grid, read_grid
+from segpl.data.loading import channels_of, is_ct, read
 from segpl.errors import UserError
 from segpl.progress import track
 
@@ -108,9 +109,13 @@ def free_memory() -> int:
 
 def _window(dataset: Dataset) -> Planned:
     """The range of CT values worth telling apart, from the 0.5 % darkest to the 0.5 % brightest."""
-    if not any(name.lower() in ("ct", "cta", "hu") for name in dataset.task.channels):
+    place = next((number for number, name in enumerate(dataset.task.channels) if is_ct(name)), None)
+    if place is None:
         return Planned(None, "no channel is called CT: z-score of the body, nothing clipped")
-    values = [read_image(case.images[0]).values[0, ::2, ::2] for case in dataset.training[:LOOKED_AT]]
+    scans = [read(case.unlabelled()) for case in dataset.training[:LOOKED_AT]]
+    values = [channels_of(scan)[place] for scan in scans if len(channels_of(scan)) > place]
+    if not values:
+        return Planned(None, "the CT channel is missing from the first images")
     low, high = (float(np.mean([np.percentile(each, share) for each in values])) for share in (0.5, 99.5))
     return Planned([round(low, 1), round(high, 1)], "CT: clipped to the middle 99 % of the values, then z-score")
 

@@ -14,7 +14,7 @@ import torch
 from segpl.data.cases import Case, Dataset
 from segpl.data.formats.image import spacing
 from segpl.data.layouts import read_dataset
-from segpl.data.loading import Scan, complaints, masks, read
+from segpl.data.loading import Scan, channels_of, complaints, masks, read
 from segpl.errors import UserError
 from segpl.progress import track
 from segpl.run import plan_run
@@ -86,7 +86,7 @@ def examine(folder: Path) -> Diagnosis:
 
 
 def _finding(scan: Scan, part: str, dataset: Dataset) -> Finding:
-    channels = [channel for image in scan.images for channel in image.values]
+    channels = channels_of(scan)
     content = hashlib.sha256()
     for channel in channels:
         content.update(np.ascontiguousarray(channel, dtype=np.float32).tobytes())

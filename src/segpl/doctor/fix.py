@@ -48,7 +48,8 @@ def _write(target: Path, part: str, case: Case, dataset: Dataset) -> None:
     for number, (image, channel) in enumerate(channels):
         _reoriented(target / f"images{part}/{case.name}_{number:04}.nii.gz", channel, image)
     if scan.label and np.any(scan.label.values):
-        values = scan.label.values[0].astype(np.min_scalar_type(int(scan.label.values.max())))
+        kinds = [np.min_scalar_type(int(edge)) for edge in (scan.label.values.min(), scan.label.values.max())]
+        values = scan.label.values[0].astype(np.result_type(*kinds))
         _reoriented(target / f"labels{part}/{case.name}.nii.gz", values, scan.images[0])
 
 

@@ -1,5 +1,6 @@
 """How good a trained run is on cases it has never met: masks and `scores.csv`."""
 
+import json
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from segpl.errors import UserError
 from segpl.evaluation.shifts import Clean, Shift
 from segpl.files import write_nifti, write_text
 from segpl.progress import track
-from segpl.run import load_model, read_run, read_task
+from segpl.run import SPLIT_FILE, load_model, read_run, read_task
 from segpl.scores import dice, iou
 from segpl.windows import Predict, mask, predict_volume
 
@@ -35,7 +36,9 @@ def evaluate(
         raise UserError(
             f"{dataset.folder} has other channels or regions than {directory} was trained on: give the same."
         )
-    cases = cases_for_test(dataset, run.seed)
+    seen = set() if data else set(json.loads((directory / SPLIT_FILE).read_text(encoding="utf-8"))["subjects"])
+    # Labels that were added since may have moved the split: whoever the run has seen is never a test subject.
+    cases = [case for case in cases_for_test(dataset, run.seed) if case.subject not in seen]
     if not cases:
         raise UserError(f"{dataset.folder} has no labelled test case: add some to its test part.")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")

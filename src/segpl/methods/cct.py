@@ -10,7 +10,7 @@ from pydantic import NonNegativeFloat
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
-from segpl.draws import uniform
+from segpl.draws import Purpose, uniform
 from segpl.methods.base import Model, SemiSupervised, Share
 from segpl.networks import UNet
 from segpl.types import Batch, Losses
@@ -53,8 +53,10 @@ class CCT(SemiSupervised):
     def _perturbed(
         self, z: Float[Tensor, "U D *space"], p: Float[Tensor, "U K *space"], seeds: Int[Tensor, " U"]
     ) -> Iterator[Tensor]:
-        yield z + z * self.noise * (2 * uniform(seeds, *z.shape[1:]) - 1)
-        kept = (uniform(seeds, z.shape[1]) >= self.dropout).to(z) / max(1 - self.dropout, 1e-6)
+        yield z + z * self.noise * (2 * uniform(seeds, *z.shape[1:], purpose=Purpose.FEATURE_NOISE) - 1)
+        kept = (uniform(seeds, z.shape[1], purpose=Purpose.FEATURE_DROPOUT) >= self.dropout).to(z) / max(
+            1 - self.dropout, 1e-6
+        )
         yield z * kept.reshape(*kept.shape, *[1] * (z.ndim - 2))
         yield z * (p.amax(1, keepdim=True) <= 0.5)
 

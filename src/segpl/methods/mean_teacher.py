@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from segpl.augment import add_noise
+from segpl.draws import Purpose
 from segpl.methods.base import Model, SemiSupervised, Share
 from segpl.networks import UNet, averaged
 from segpl.types import Batch, Losses
@@ -37,7 +38,7 @@ class MeanTeacher(SemiSupervised):
         """Squared differences to the teacher's soft probabilities."""
         with torch.no_grad():
             target = model["teacher"](add_noise(batch.x_u, batch.seeds_u, self.noise)).sigmoid()
-        noisy = add_noise(batch.x_u, batch.seeds_u + 1, self.noise)
+        noisy = add_noise(batch.x_u, batch.seeds_u, self.noise, Purpose.OTHER_NOISE)
         seen = model["student"](torch.cat([batch.x_l, noisy])).sigmoid()
         p_l, p_u = seen.split([len(batch.x_l), len(batch.x_u)])
         unlabelled = self.unlabelled_weight(progress) * mse_loss(p_u, target)

@@ -10,7 +10,7 @@ from pydantic import NonNegativeFloat, PositiveInt
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from segpl.draws import generator, uniform
+from segpl.draws import Purpose, generator, uniform
 from segpl.losses import pseudo_label
 from segpl.methods.base import Model, SemiSupervised, Share
 from segpl.networks import UNet
@@ -44,6 +44,10 @@ class SelfLoop(SemiSupervised):
         theta = network()
         return nn.ModuleDict({"theta": theta, "solver": nn.Linear(theta.widths[-1], self.permutations)})
 
+    def unlabelled_weight(self, progress: float) -> float:
+        """Nothing before the puzzle has been learnt."""
+        return super().unlabelled_weight(progress) if progress >= self.pretraining else 0.0
+
     def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
         """The puzzle alone at first; then labels, averaged pseudo-labels, and the puzzle."""
         theta, x = model["theta"], torch.cat([batch.x_l, batch.x_u])
@@ -54,23 +58,25 @@ class SelfLoop(SemiSupervised):
         puzzle = self._puzzle(model, x, torch.cat([batch.seeds_l, batch.seeds_u]))
         terms = {
             "labelled": begun * self.fit(p_l, batch.y_l),
-            "unlabelled": begun * self.unlabelled_weight(progress) * self.fit(p_u, y_u),
+            "unlabelled": self.unlabelled_weight(progress) * self.fit(p_u, y_u),
             "jigsaw": (self.jigsaw if begun else 1.0) * puzzle,
         }
         return Losses(terms, y_u)
 
     @torch.no_grad()
     def _averaged(self, theta: UNet, z: Float[Tensor, "U D *space"], seeds: Int[Tensor, " U"]) -> Tensor:
-        seen = (uniform(seeds, self.passes, z.shape[1]) >= self.dropout).to(z) / max(1 - self.dropout, 1e-6)
+        seen = (uniform(seeds, self.passes, z.shape[1], purpose=Purpose.FEATURE_DROPOUT) >= self.dropout).to(z) / max(
+            1 - self.dropout, 1e-6
+        )
         seen = seen.reshape(*seen.shape, *[1] * (z.ndim - 2))
-        drawn = [theta.head(theta.last_block(z * seen[:, place])).sigmoid() for place in range(self.passes)]
-        return torch.stack(drawn).mean(0)
+        found = [theta.head(theta.last_block(z * seen[:, place])).sigmoid() for place in range(self.passes)]
+        return torch.stack(found).mean(0)
 
     def _puzzle(self, model: Model, x: Float[Tensor, "B C *space"], seeds: Int[Tensor, " B"]) -> Float[Tensor, ""]:
         """How badly the order of the tiles is guessed from the encoder's features."""
         tiles = next(n for n in (3, 4, 2, 1) if x.shape[2] % n == 0 and x.shape[3] % n == 0)
-        orders = far_apart(tiles**2, self.permutations)
-        answer = (uniform(seeds, 1)[:, 0] * len(orders)).long()
+        orders = far_apart(tiles**2, self.permutations).to(x.device)
+        answer = (uniform(seeds, 1, purpose=Purpose.PUZZLE)[:, 0] * len(orders)).long()
         guess = model["solver"](model["theta"].encode(shuffled(x, orders[answer], tiles)).flatten(2).mean(2))
         return cross_entropy(guess, answer)
 
