@@ -27,7 +27,7 @@ from segpl.errors import UserError
 from segpl.files import write_text
 from segpl.progress import console, track
 
-VERSION = 2
+VERSION = 3
 """Raise it when the same files and settings would be prepared differently."""
 
 
@@ -85,9 +85,9 @@ class Cache:
     def _build(self, entry: Path, volume: Volume) -> None:
         entry.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix="part-", dir=entry.parent))
-        np.save(draft / "x.npy", volume.x.numpy())
+        _save(draft / "x.npy", volume.x)
         if volume.y is not None:
-            np.save(draft / "y.npy", volume.y.numpy())
+            _save(draft / "y.npy", volume.y)
         try:
             draft.rename(entry)
         except OSError:  # another process was quicker
@@ -128,6 +128,11 @@ def _parts(file: Path) -> tuple[list[Path], str]:
     return sorted(part for part in beside if part.is_file()), inner
 
 
+def _save(file: Path, tensor: torch.Tensor) -> None:
+    """Slice by slice: a 2D patch is then a piece of the file, and not a voxel of each of its pages."""
+    np.save(file, tensor.permute(0, 3, 1, 2).contiguous().numpy())
+
+
 def _mapped(file: Path) -> torch.Tensor:
     """A tensor whose numbers stay on disk until they are asked for (copy on write: the file is never changed)."""
-    return torch.from_numpy(np.load(file, mmap_mode="c"))
+    return torch.from_numpy(np.load(file, mmap_mode="c")).permute(0, 2, 3, 1)
