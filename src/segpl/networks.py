@@ -44,10 +44,17 @@ class UNet(nn.Module):
     encode -> the bottleneck; trunk -> last block -> features -> head -> logits.
     """
 
-    def __init__(self, inputs: int, regions: int, channels: int, patch: Sequence[int]):
+    def __init__(
+        self,
+        inputs: int,
+        regions: int,
+        channels: int,
+        patch: Sequence[int],
+        levels: Sequence[Sequence[int]] | None = None,
+    ):
         super().__init__()
         self.channels, self.regions, self.patch = channels, regions, tuple(patch)
-        shrink = strides(patch)
+        shrink = [tuple(step) for step in levels or strides(patch)]
         self.widths = [channels * 2**level for level in range(len(shrink))]
         network = DynUNet(
             spatial_dims=len(patch),

@@ -1,6 +1,7 @@
 """A run: everything that determines one training. Its YAML is its identity."""
 
 from dataclasses import dataclass, field, fields
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -51,6 +52,8 @@ class Run:
     """Size of the crops in voxels: two numbers for 2D slices, three for 3D."""
     channels: PositiveInt
     """Channels of the U-Net's first level; each further level doubles them."""
+    strides: tuple[tuple[PositiveInt, ...], ...] | None = None
+    """How much each level of the U-Net shrinks each axis, and so its depth; null derives it from the patch."""
     foreground: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Share of the labelled crops that are centred on a foreground voxel."""
     augment: NonNegativeFloat = 0.0
@@ -67,9 +70,16 @@ class Run:
     """Why the settings that were derived from the data are what they are."""
 
     def __post_init__(self) -> None:
-        """Refuse patches that no U-Net can take."""
+        """Refuse patches and strides that no U-Net can take."""
         if len(self.patch) not in (2, 3) or min(self.patch[:2]) < 8:
             raise UserError(f"patch is {list(self.patch)}, but it takes 2 or 3 numbers, the first two 8 or more.")
+        if self.strides is not None and not self._divides(self.strides):
+            raise UserError("strides must have 3 levels or more, a number for each axis, and divide the patch evenly.")
+
+    def _divides(self, strides: tuple[tuple[int, ...], ...]) -> bool:
+        if len(strides) < 3 or any(len(step) != len(self.patch) for step in strides):
+            return False
+        return all(size % prod(axis) == 0 for size, axis in zip(self.patch, zip(*strides, strict=True), strict=True))
 
     @property
     def preparation(self) -> Preparation:
@@ -80,7 +90,10 @@ class Run:
         """The model with its first weights, drawn from the seed."""
         with torch.random.fork_rng():
             torch.manual_seed(self.seed)
-            return self.method.build(lambda: UNet(len(task.channels), len(task.regions), self.channels, self.patch))
+            return self.method.build(lambda: self._network(task))
+
+    def _network(self, task: Task) -> UNet:
+        return UNet(len(task.channels), len(task.regions), self.channels, self.patch, self.strides)
 
     def mapping(self) -> dict[str, Any]:
         """The run as plain values, the method by its name."""
@@ -96,6 +109,9 @@ def plan_run(data: Path, settings: dict[str, Any], source: str = "the settings")
     data = data.resolve()
     planned = plan(read_dataset(data))
     derived = {key: each.value for key, each in planned.items()}
+    if settings.get("patch", derived["patch"]) != derived["patch"]:
+        derived["strides"] = None  # they belong to the patch
+        planned.pop("strides")
     why = {key: each.why for key, each in planned.items() if settings.get(key, each.value) == each.value}
     return run_from({**derived, **settings, "data": str(data), "why": why}, source)
 

@@ -10,6 +10,7 @@ import torch
 from segpl.data.layouts import read_dataset
 from segpl.data.loading import resample_label
 from segpl.data.plan import plan
+from segpl.errors import UserError
 from segpl.files import write_nifti, write_text
 from segpl.run import plan_run
 
@@ -49,6 +50,20 @@ def test_patches(tmp_path, shape, spacing, patch):
 def test_spacings_that_differ_are_brought_to_their_median(tmp_path):
     data = folder(tmp_path, [(40, 40, 20)] * 3, [(1, 1, 1), (1, 1, 2), (1, 1, 2)])
     assert plan(data)["spacing"].value == [1, 1, 2]
+
+
+def test_depth_and_strides_are_written_down_and_can_be_changed(tmp_path):
+    folder(tmp_path, [(64, 64, 32)] * 2, [(1, 1, 1)] * 2)
+    run = plan_run(tmp_path, {"method": "supervised"})
+    assert run.patch == (48, 56, 32)
+    assert run.strides == ((1, 1, 1), (2, 2, 2), (2, 2, 2), (2, 2, 2))
+    task = read_dataset(tmp_path).task
+    assert len(run.build(task).widths) == len(run.strides)
+    flatter = plan_run(tmp_path, {"method": "supervised", "strides": [[1, 1, 1], [2, 2, 1], [2, 2, 1]]})
+    assert len(flatter.build(task).widths) == 3
+    assert plan_run(tmp_path, {"method": "supervised", "patch": [16, 16, 8]}).strides is None
+    with pytest.raises(UserError, match="strides must"):
+        plan_run(tmp_path, {"method": "supervised", "strides": [[1, 1, 1], [3, 3, 3], [7, 7, 7]]})
 
 
 def test_scarce_memory_halves_the_batch(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ from segpl.data.cases import Dataset
 from segpl.data.formats import Grid, read_grid
 from segpl.data.loading import channels_of, is_ct, read
 from segpl.errors import UserError
+from segpl.networks import strides
 from segpl.progress import track
 
 LARGEST_PLANE = 176
@@ -44,6 +45,7 @@ def plan(dataset: Dataset) -> dict[str, Planned]:
     channels, ratio = (16, 5) if flat else (8, 4)
     return {
         "patch": patch,
+        "strides": Planned([list(step) for step in strides(patch.value)], "an axis is halved while even and 8 or more"),
         "channels": Planned(channels, f"the paper's for {'2D' if flat else '3D'}"),
         "batch": _batch(channels * int(np.prod(patch.value)) * (1 + ratio)),
         "ratio": Planned(ratio, f"the paper's for {'2D' if flat else '3D'}"),
