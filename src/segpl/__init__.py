@@ -2,8 +2,8 @@
 
 import os
 
-# Threads that wait should sleep, not spin: beside one other busy process, spinning made a training step on two cores
-# about twenty times slower. OpenMP reads this when torch is loaded, hence here.
+# Threads that wait should sleep, not spin: beside other busy processes, spinning made a training step on two cores
+# several times slower, at worst about twenty times. OpenMP reads this when torch is loaded, hence here.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __version__ = "0.1.0"
