@@ -46,7 +46,7 @@ lock: ## Write requirements.lock anew from pyproject.toml
 	$(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/pip install --quiet pip-tools
 	CUSTOM_COMPILE_COMMAND="make lock" $(VENV)-lock/bin/pip-compile --quiet --upgrade --generate-hashes --strip-extras \
-		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --unsafe-package torch --extra dev \
+		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --unsafe-package torch --all-extras \
 		--output-file requirements.lock pyproject.toml
 	rm -r $(VENV)-lock
 
