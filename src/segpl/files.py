@@ -1,6 +1,7 @@
 """Files that are never seen half written: a kill leaves the old file or the new one."""
 
 import gzip
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,3 +33,8 @@ def write_nifti(file: Path, voxels: "np.ndarray", affine: "np.ndarray") -> None:
     image = Nifti1Image(voxels, affine)
     image.header.set_xyzt_units("mm")
     write_bytes(file, gzip.compress(image.to_bytes(), compresslevel=1, mtime=0))
+
+
+def file_name(name: str) -> str:
+    """A case's name as a file may be called: what a file system would stumble over becomes %2F and the like."""
+    return re.sub(r'[/\\:*?"<>|%\x00-\x1f]|^\.', lambda found: f"%{ord(found[0]):02X}", name)
