@@ -40,6 +40,21 @@ def priors() -> dict[str, Description]:
     return {name.lower(): description for name, description in found if name not in ("Prior", "Gaussian")}
 
 
+def shifts() -> dict[str, str]:
+    """Every shift by name."""
+    found: dict[str, str] = {}
+    for file in ("shifts.py", "artefacts.py"):
+        for node in ast.parse((PACKAGE / "evaluation" / file).read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                names = [
+                    part.value
+                    for part in node.body
+                    if isinstance(part, ast.Assign) and ast.unparse(part.targets[0]) == "name"
+                ]
+                found |= {str(ast.literal_eval(name)): _first_line(node) for name in names}
+    return {name: text for name, text in found.items() if name != "clean"}
+
+
 def shared_settings() -> list[Setting]:
     """The settings that methods have in common."""
     found = _dataclasses(PACKAGE / "methods/base.py")

@@ -3,8 +3,9 @@
 A shift is a function of (x, y, predict): noise needs only x, an attack asks what the model makes of it.
 """
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import torch
@@ -12,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from segpl.errors import UserError
-from segpl.losses import dice_loss
+from segpl.losses import dice_per_image
 from segpl.windows import Predict
 
 
@@ -22,15 +23,23 @@ class Shift(ABC):
     name: ClassVar[str]
     by_window: ClassVar[bool] = False
     """Whether it changes the windows that the network sees, because it asks the network, or a volume at once."""
+    highest: ClassVar[float] = float("inf")
+    """The strongest level that means anything."""
+    usual: ClassVar[tuple[float, ...]] = (0.02, 0.04, 0.06, 0.08, 0.1)
+    """The levels of those who name none."""
 
     def __init__(self, level: float):
         self.level = level
 
-    @abstractmethod
     def __call__(
         self, x: Float[Tensor, "B C *space"], y: Float[Tensor, "B K *space"], predict: Predict, seed: int
     ) -> Float[Tensor, "B C *space"]:
         """The changed image. All that is drawn comes from `seed`, which belongs to the case."""
+        return self.change(x, y, predict, seed) if self.level else x
+
+    @abstractmethod
+    def change(self, x: Tensor, y: Tensor, predict: Predict, seed: int) -> Tensor:
+        """The changed image at a level above 0."""
 
 
 class Clean(Shift):
@@ -38,7 +47,7 @@ class Clean(Shift):
 
     name = "clean"
 
-    def __call__(self, x: Tensor, y: Tensor, predict: Predict, seed: int) -> Tensor:
+    def change(self, x: Tensor, y: Tensor, predict: Predict, seed: int) -> Tensor:
         """X."""
         return x
 
@@ -47,8 +56,9 @@ class OutOfDistribution(Shift):
     """The paper's mix: gamma x' + (1 - gamma) x, where x' has another contrast and Gaussian noise."""
 
     name = "ood"
+    highest = 1.0
 
-    def __call__(self, x: Tensor, y: Tensor, predict: Predict, seed: int) -> Tensor:
+    def change(self, x: Tensor, y: Tensor, predict: Predict, seed: int) -> Tensor:
         """Gamma is the level. Images are normalised, so contrast is a factor and the noise has deviation 1."""
         draw = torch.Generator().manual_seed(seed)
         contrast = 4 ** (2 * torch.rand((), generator=draw) - 1)  # a quarter to four times
@@ -63,50 +73,90 @@ class FGSM(Shift):
     name = "fgsm"
     by_window = True
 
-    def __call__(self, x: Tensor, y: Tensor, predict: Predict, seed: int) -> Tensor:
+    def change(self, x: Tensor, y: Tensor, predict: Predict, seed: int) -> Tensor:
         """Epsilon is the level."""
-        return x + self.level * _ascent(x, y, predict)
+        return x + self.level * _ascent(x, y, predict)[0]
 
 
 class PGD(Shift):
-    """Projected gradient descent: ten smaller FGSM steps that never leave the ball of radius epsilon."""
+    """Projected gradient descent: FGSM and then smaller steps that never leave the ball of radius epsilon."""
 
     name = "pgd"
     by_window = True
-    STEPS = 10
 
-    def __call__(self, x: Tensor, y: Tensor, predict: Predict, seed: int) -> Tensor:
-        """Epsilon is the level; each step is a quarter of it."""
-        moved = x
-        for _ in range(self.STEPS):
-            moved = moved + self.level / 4 * _ascent(moved, y, predict)
-            moved = x + (moved - x).clamp(-self.level, self.level)
-        return moved
+    def __init__(self, level: float, steps: int = 10):
+        super().__init__(level)
+        self.steps = steps
+
+    def change(self, x: Tensor, y: Tensor, predict: Predict, seed: int) -> Tensor:
+        """Epsilon is the level. Of all that was met on the way, each image keeps what raised its loss most.
+
+        The ball's ends are x -/+ epsilon as floating-point numbers: no voxel goes beyond, not by a rounding.
+        """
+        low, high = x - self.level, x + self.level
+        (ascent, highest), best = _ascent(x, y, predict), x
+        moved = x + self.level * ascent  # FGSM's own point: nothing weaker is returned
+        for _ in range(self.steps):
+            ascent, loss = _ascent(moved, y, predict)
+            better = (loss > highest).reshape(-1, *[1] * (x.ndim - 1))
+            best, highest = torch.where(better, moved, best), torch.maximum(loss, highest)
+            moved = torch.clamp(moved + self.level / 4 * ascent, low, high)
+        return best
 
 
-def _ascent(x: Tensor, y: Tensor, predict: Predict) -> Tensor:
-    """The sign of the Dice loss's gradient with respect to the image, through whatever the method predicts with."""
+def _ascent(x: Tensor, y: Tensor, predict: Predict) -> tuple[Tensor, Float[Tensor, " B"]]:
+    """The sign of the Dice loss's gradient, through whatever the method predicts with, and each image's loss."""
     with torch.enable_grad():
         x = x.detach().requires_grad_()
-        (gradient,) = torch.autograd.grad(dice_loss(predict(x).mean(0), y), x)
-    return gradient.sign()
-
-
-SHIFTS: dict[str, Callable[[float], Shift]] = {shift.name: shift for shift in (OutOfDistribution, FGSM, PGD)}
+        losses = dice_per_image(predict(x).mean(0), y).mean(1)
+        (gradient,) = torch.autograd.grad(losses.sum(), x)
+    return gradient.sign(), losses.detach()
 
 
 def parse_shifts(texts: Sequence[str]) -> list[Shift]:
-    """The clean image and, for each text such as `ood=0.1`, the shift it names."""
-    return [Clean(0.0), *(_parse(text) for text in dict.fromkeys(texts))]
+    """The clean image and, for each text such as `ood=0.1`, `motion=1:5:5`, `motion` or `all`, the shifts it names.
+
+    A sweep START:STOP:COUNT has both ends. What is named twice comes once.
+    """
+    known = kinds() if texts else {}
+    shifts = [shift for text in texts for shift in _parse(text, known)]
+    return [Clean(0.0), *{(shift.name, shift.level): shift for shift in shifts}.values()]
 
 
-def _parse(text: str) -> Shift:
-    name, _, level = text.partition("=")
+def kinds() -> dict[str, type[Shift]]:
+    """Every shift by name."""
+    from segpl.evaluation.artefacts import ARTEFACTS  # which needs TorchIO: who asks for no shift need not wait for it
+
+    return {kind.name: kind for kind in (OutOfDistribution, FGSM, PGD, *ARTEFACTS)}
+
+
+def _parse(text: str, known: dict[str, type[Shift]]) -> Iterator[Shift]:
+    name, given, numbers = text.partition("=")
+    chosen = known.values() if text == "all" else [known[name]] if name in known else []
     try:
-        shift = SHIFTS[name](float(level))
-    except (KeyError, ValueError):
-        known = ", ".join(SHIFTS)
-        raise UserError(f"--shift {text} is not a shift: write ood=0.1 or the like, with a name of {known}.") from None
-    if not 0 <= shift.level < float("inf"):
-        raise UserError(f"--shift {text} has no usable level: give a number of 0 or more.")
-    return shift
+        levels = _levels(numbers) if given else []
+    except ValueError:
+        chosen = []
+    if not chosen:
+        raise UserError(
+            f"--shift {text} is not a shift: write NAME, NAME=LEVEL, NAME=START:STOP:COUNT or all, "
+            f"with a name of {', '.join(known)}."
+        )
+    for kind in chosen:
+        for level in levels or kind.usual:
+            if not (0 <= level <= kind.highest and math.isfinite(level)):
+                end = f"to {kind.highest:g}" if math.isfinite(kind.highest) else "upwards"
+                raise UserError(f"--shift {text} has no usable level: those of {name} go from 0 {end}.")
+            yield kind(level)
+
+
+def _levels(text: str) -> list[float]:
+    """The numbers of LEVEL or START:STOP:COUNT, to six digits: two levels never share a file's name."""
+    start, *sweep = text.split(":")
+    levels = [float(start)]
+    if sweep:
+        stop, count = float(sweep[0]), int(sweep[-1])
+        if len(sweep) != 2 or not 2 <= count <= 100:
+            raise ValueError
+        levels = [levels[0] + place / (count - 1) * (stop - levels[0]) for place in range(count)]
+    return [float(f"{level:.6g}") for level in levels]
