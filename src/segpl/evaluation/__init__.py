@@ -1,106 +1,114 @@
-"""How good a trained run is on cases it has never met: masks and `scores.csv`."""
+"""How good a trained run is on cases it has never met: `scores.csv`, and what figures and statistics need beside it."""
 
+import hashlib
 import json
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
+from typing import Any
 
-import numpy as np
-import pandas as pd
 import torch
-from jaxtyping import Bool, Float
-from torch import Tensor
 
-from segpl.data.cases import Case, Region
+from segpl.data.cases import Case, Dataset, Task
 from segpl.data.layouts import read_dataset
-from segpl.data.loading import Truth, Volume, load, load_truth, resample
 from segpl.data.splits import cases_for_test
 from segpl.errors import UserError
+from segpl.evaluation.judging import Judge
+from segpl.evaluation.ledger import Ledger, Tables
 from segpl.evaluation.shifts import Clean, Shift
-from segpl.files import write_nifti, write_text
-from segpl.progress import track
-from segpl.run import SPLIT_FILE, load_model, read_run, read_task
-from segpl.scores import dice, iou
-from segpl.windows import Predict, mask, predict_volume
+from segpl.files import write_text
+from segpl.progress import console, track
+from segpl.run import RUN_FILE, SPLIT_FILE, WEIGHTS_FILE, Run, load_model, read_run, read_task
+from segpl.temperature import TEMPERATURE_FILE, read_temperature, save_temperature
 
-METRICS = {"iou": iou, "dice": dice}
+VERSION = 1
+"""Raise it when the same prediction would be scored differently."""
 
 
 def evaluate(
-    directory: Path, data: Path | None = None, shifts: Sequence[Shift] = (Clean(0.0),), out: Path | None = None
+    directory: Path,
+    data: Path | None = None,
+    shifts: Sequence[Shift] = (Clean(0.0),),
+    out: Path | None = None,
+    samples: int = 1,
+    tolerance: float = 1.0,
 ) -> Path:
-    """Score a run on the test cases of its own data, or of `data`; write the scores and the clean masks."""
+    """Score a run on the test cases of its own data, or of `data`, and return the file of the scores.
+
+    Beside it go `images.csv`, `curves.csv`, the clean masks and their probabilities. What an earlier call measured with
+    the same weights on the same files is not measured again.
+    """
     run, task = read_run(directory), read_task(directory)
-    dataset = read_dataset(data or run.data)
-    if dataset.task != task:
-        raise UserError(
-            f"{dataset.folder} has other channels or regions than {directory} was trained on: give the same."
-        )
-    seen = set() if data else set(json.loads((directory / SPLIT_FILE).read_text(encoding="utf-8"))["subjects"])
-    # Labels that were added since may have moved the split: whoever the run has seen is never a test subject.
-    cases = [case for case in cases_for_test(dataset, run.seed) if case.subject not in seen]
-    if not cases:
-        raise UserError(f"{dataset.folder} has no labelled test case: add some to its test part.")
+    split = json.loads((directory / SPLIT_FILE).read_text(encoding="utf-8"))
+    cases = _test_cases(_dataset(data or run.data, task, directory), run, [] if data else split["subjects"])
+    suffix = (f"-{data.resolve().name}" if data else "") + (f"-{samples}-samples" if samples > 1 else "")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = load_model(directory, run).to(device).requires_grad_(False)
-
-    def predict(x: Float[Tensor, "B C *space"]) -> Float[Tensor, "S B K *space"]:
-        return run.method.predict(model, x)
-
-    suffix = f"-{data.resolve().name}" if data else ""
+    masks, probabilities = (directory / f"{kind}{suffix}" for kind in ("masks", "probabilities"))
+    judge = Judge(run, task, model, device, samples, tolerance, masks, probabilities)
+    temperature = _temperature(judge, directory, split["validation"])
+    key = {"version": VERSION, "samples": samples, "tolerance": tolerance, "temperature": temperature}
+    ledger = Ledger(directory / f"evaluation{suffix}", key | _contents(directory, cases))
+    ledger.open()
+    _measure(ledger, judge, cases, shifts, temperature, directory.name)
+    if judge.rates:
+        cost = {"samples": samples, "voxels_per_second": median(judge.rates), "device": str(device)}
+        write_text(directory / f"prediction_cost{suffix}.json", json.dumps(cost, indent=2) + "\n")
+    files = {kind: directory / f"{kind}{suffix}.csv" for kind in Tables._fields}
+    if out:
+        files = {kind: out.with_name(f"{out.stem}-{kind}.csv") for kind in files} | {"scores": out}
     origin = {"run": directory.name, "method": run.method.name(), "seed": run.seed, "labelled": run.labelled}
-    rows = []
-    for case in track(cases, f"Scoring {directory.name}"):
-        volume, truth = load(case, task, run.preparation), load_truth(case, task)
-        for shift in shifts:
-            p = _segment(volume, shift, predict, run.patch, device)
-            found = mask(resample(p, truth.y.shape[1:]))
-            if isinstance(shift, Clean):
-                save_mask(directory / f"masks{suffix}" / f"{case.name}.nii.gz", found, task.regions, truth.affine)
-            rows += [origin | row for row in _score(found, truth, case, shift, task.regions)]
-    file = out or directory / f"scores{suffix}.csv"
-    write_text(file, pd.DataFrame(rows).to_csv(index=False))
-    return file
+    for kind, table in ledger.tables([case.name for case in cases], shifts)._asdict().items():
+        write_text(files[kind], table.assign(**origin)[[*origin, *table.columns]].to_csv(index=False))
+    return files["scores"]
 
 
-def _segment(
-    volume: Volume, shift: Shift, predict: Predict, patch: tuple[int, ...], device: torch.device
-) -> Float[Tensor, "S K X Y Z"]:
-    """The probabilities of the shifted volume. An attack works window by window, so that its memory stays bounded."""
-    assert volume.y is not None, "test cases are labelled"
-    x, y, seed = volume.x.to(device), volume.y.to(device), zlib.crc32(volume.case.name.encode())
-
-    def attacked(both: Tensor) -> Tensor:
-        return shift(both[:, : len(x)], both[:, len(x) :], predict, seed)[None]
-
-    if shift.level and shift.by_window:
-        (x,) = predict_volume(attacked, torch.cat([x, y.to(x)]), patch, overlap=0)
-    elif shift.level:
-        (x,) = shift(x[None], y[None].to(x), predict, seed)
-    return predict_volume(predict, x, patch).cpu()
-
-
-def _score(
-    found: Bool[Tensor, "K X Y Z"], truth: Truth, case: Case, shift: Shift, regions: tuple[Region, ...]
-) -> Iterator[dict[str, object]]:
-    for metric, function in METRICS.items():
-        for region, value in zip(regions, function(found, truth.y), strict=True):
-            yield {
-                "subject": case.subject,
-                "case": case.name,
-                "region": region.name,
-                "shift": shift.name,
-                "level": shift.level,
-                "metric": metric,
-                "value": float(value),
-            }
-
-
-def save_mask(
-    file: Path, found: Bool[Tensor, "K X Y Z"], regions: tuple[Region, ...], affine: Float[np.ndarray, "4 4"]
+def _measure(
+    ledger: Ledger, judge: Judge, cases: Sequence[Case], shifts: Sequence[Shift], temperature: float | None, name: str
 ) -> None:
-    """Fold the regions back into one label map, in the geometry of the image."""
-    label = np.zeros(found.shape[1:], dtype=np.min_scalar_type(max(region.paint for region in regions)))
-    for region, part in zip(regions, found.numpy(), strict=True):
-        label[part] = region.paint
-    write_nifti(file, label, affine)
+    """Measure what the ledger lacks."""
+    pairs = [(case, shift) for case in cases for shift in shifts]
+    todo = [(case, shift) for case, shift in pairs if not ledger.has(case.name, shift)]
+    if len(todo) < len(pairs):
+        console.print(f"{name}: {len(pairs) - len(todo)} of {len(pairs)} cases and shifts were measured before")
+    for case, shift in track(todo, f"Scoring {name}"):
+        ledger.add(case.name, shift, judge.measure(case, shift, temperature))
+
+
+def _dataset(folder: Path, task: Task, directory: Path) -> Dataset:
+    dataset = read_dataset(folder)
+    if dataset.task != task:
+        raise UserError(f"{folder} has other channels or regions than {directory} was trained on: give the same.")
+    return dataset
+
+
+def _test_cases(dataset: Dataset, run: Run, seen: Sequence[str]) -> list[Case]:
+    """Labels that were added since may have moved the split: whoever the run has seen is never a test subject."""
+    cases = [case for case in cases_for_test(dataset, run.seed, run.test) if case.subject not in seen]
+    if not cases:
+        raise UserError(f"{dataset.folder} has no labelled test case: add some to its test part.")
+    return cases
+
+
+def _temperature(judge: Judge, directory: Path, validation: Sequence[str]) -> float | None:
+    """The run's temperature, fitted on its validation cases the first time; none where it has no such case at hand."""
+    if not (directory / TEMPERATURE_FILE).is_file():
+        folder = judge.run.data
+        training = read_dataset(folder).training if folder.exists() else ()
+        cases = [case for case in training if case.name in validation and case.label]
+        if not cases:
+            return None
+        save_temperature(directory, judge.temperature(cases))
+    return read_temperature(directory)
+
+
+def _contents(directory: Path, cases: Sequence[Case]) -> dict[str, Any]:
+    """What the numbers depend on: the run, its weights, and the files of the test cases as they are now."""
+    files = [file for case in cases for file in (*case.images, case.label) if file]
+    stamps = [[str(file), file.stat().st_size, file.stat().st_mtime_ns] for file in files]
+    run = (directory / RUN_FILE).read_bytes() + (directory / WEIGHTS_FILE).read_bytes()
+    return {"run": _digest(run), "files": _digest(json.dumps(stamps).encode())}
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]

@@ -1,0 +1,124 @@
+"""A trained model that predicts test cases, shifted or not, and measures what it predicted."""
+
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from segpl.certainty import reliability
+from segpl.data.cases import Case, Task
+from segpl.data.formats.image import spacing
+from segpl.data.loading import Preparation, Truth, Volume, load, load_truth, resample
+from segpl.evaluation.ledger import Tables
+from segpl.evaluation.measuring import (
+    certainty_scores,
+    confidence_curves,
+    image_scores,
+    long,
+    mask_scores,
+    reliability_rows,
+)
+from segpl.evaluation.saving import save_mask, save_probabilities
+from segpl.evaluation.shifts import Clean, Shift
+from segpl.files import file_name
+from segpl.progress import track
+from segpl.run import Run
+from segpl.temperature import fit_temperature, tempered
+from segpl.windows import predict_volume
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """A trained model, and how it is asked."""
+
+    run: Run
+    task: Task
+    model: nn.Module
+    device: torch.device
+    samples: int
+    """Sampled thresholds or members that a prediction is the mean of."""
+    tolerance: float
+    """Millimetres that a surface may be off for the surface Dice."""
+    masks: Path
+    probabilities: Path
+    """Folders for what was found in the clean images."""
+    rates: list[float] = field(default_factory=list)
+    """Voxels per second of each clean prediction."""
+
+    def measure(self, case: Case, shift: Shift, temperature: float | None) -> Tables:
+        """All numbers of a case under a shift; with a temperature, those of the calibrated probabilities too."""
+        p, truth = self._predicted(case, shift)
+        mean, regions = p.mean(0), [region.name for region in self.task.regions]
+        found, binned = mean > 0.5, reliability(mean, truth.y)
+        measured = mask_scores(found, truth.y, spacing(truth.affine), self.tolerance)
+        measured |= certainty_scores(mean, truth.y, binned)
+        curves = [confidence_curves(mean, truth.y, binned, regions)]
+        if temperature:
+            calibrated = tempered(p, temperature).mean(0)
+            binned = reliability(calibrated, truth.y)
+            after = certainty_scores(calibrated, truth.y, binned)
+            measured |= {f"{name}_tempered": value for name, value in after.items()}
+            curves.append(reliability_rows(binned, "reliability_tempered", regions))
+        scores = _of(case, long(measured, regions), shift)
+        if not isinstance(shift, Clean):
+            return Tables(scores, pd.DataFrame(), pd.DataFrame())
+        save_mask(self.masks / f"{file_name(case.name)}.nii.gz", found, self.task.regions, truth.affine)
+        save_probabilities(self.probabilities / f"{file_name(case.name)}.nii.gz", mean, truth.affine)
+        images = image_scores(found, truth.y, self.run.patch, regions)
+        return Tables(scores, _of(case, images, shift), _of(case, pd.concat(curves), shift))
+
+    def temperature(self, cases: Sequence[Case]) -> dict[str, float]:
+        """The temperature that these cases ask for: validation cases, never those of the test."""
+
+        def predictions() -> Iterator[tuple[Float[Tensor, "K X Y Z"], Bool[Tensor, "K X Y Z"]]]:
+            for case in track(cases, "Fitting the temperature"):
+                p, truth = self._predicted(case, Clean(0.0))
+                yield p.mean(0), truth.y
+
+        return fit_temperature(predictions())
+
+    def _predicted(self, case: Case, shift: Shift) -> tuple[Float[Tensor, "S K X Y Z"], Truth]:
+        """The probabilities of the shifted case in the geometry of its label, and the label."""
+        volume, truth = _read(case, self.task, self.run.preparation)
+        started = time.perf_counter()
+        p = self._probabilities(volume, shift)
+        if isinstance(shift, Clean):
+            self.rates.append(volume.x[0].numel() / (time.perf_counter() - started))
+        return resample(p, truth.y.shape[1:]), truth
+
+    def _probabilities(self, volume: Volume, shift: Shift) -> Float[Tensor, "S K X Y Z"]:
+        """An attack works window by window, so that its memory stays bounded."""
+        assert volume.y is not None, "test cases are labelled"
+        patch, seed = self.run.patch, zlib.crc32(volume.case.name.encode())
+        x, y = volume.x.to(self.device), volume.y.to(self.device)
+
+        def attacked(both: Tensor) -> Tensor:
+            return shift(both[:, : len(x)], both[:, len(x) :], self._predict, seed)[None]
+
+        if shift.level and shift.by_window:
+            (x,) = predict_volume(attacked, torch.cat([x, y.to(x)]), patch, overlap=0)
+        elif shift.level:
+            (x,) = shift(x[None], y[None].to(x), self._predict, seed)
+        return predict_volume(self._predict, x, patch).cpu()
+
+    def _predict(self, x: Float[Tensor, "B C *space"]) -> Float[Tensor, "S B K *space"]:
+        return self.run.method.predict(self.model, x, self.samples)
+
+
+@lru_cache(maxsize=1)  # all shifts of a case come one after the other
+def _read(case: Case, task: Task, preparation: Preparation) -> tuple[Volume, Truth]:
+    return load(case, task, preparation), load_truth(case, task)
+
+
+def _of(case: Case, table: pd.DataFrame, shift: Shift) -> pd.DataFrame:
+    """The table with columns that say whose numbers these are."""
+    whose = {"subject": case.subject, "case": case.name, "region": table["region"]}
+    rest = table.drop(columns="region")
+    return pd.concat([pd.DataFrame({**whose, "shift": shift.name, "level": shift.level}), rest], axis=1)

@@ -1,0 +1,63 @@
+"""What has been measured so far, case by case on disk: a killed evaluation goes on, a wider one adds to it."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from segpl.evaluation.shifts import Shift
+from segpl.files import file_name, write_text
+from segpl.tidy import read_table
+
+
+class Tables(NamedTuple):
+    """What an evaluation measures, long and tidy."""
+
+    scores: pd.DataFrame
+    """Per case, region, shift and metric."""
+    images: pd.DataFrame
+    """Per image as the paper counts them (slices, or crops of the patch's size), unshifted."""
+    curves: pd.DataFrame
+    """Reliability and risk-coverage of the unshifted cases."""
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """A folder of tables per case, all measured under the same `key`."""
+
+    folder: Path
+    key: dict[str, Any]
+    """What determines the numbers: weights, data, samples. Under another key nothing is taken over."""
+
+    def open(self) -> None:
+        """Forget what was measured under another key."""
+        file, key = self.folder / "key.json", json.dumps(self.key, indent=2, sort_keys=True) + "\n"
+        if not file.is_file() or file.read_text(encoding="utf-8") != key:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            write_text(file, key)
+
+    def has(self, case: str, shift: Shift) -> bool:
+        """Whether this was measured."""
+        return self._file(case, shift, "scores").is_file()
+
+    def add(self, case: str, shift: Shift, tables: Tables) -> None:
+        """Keep what was measured; the scores last, because they say that all is there."""
+        for kind, table in reversed(tables._asdict().items()):
+            if kind == "scores" or len(table):
+                write_text(self._file(case, shift, kind), table.to_csv(index=False))
+
+    def tables(self, cases: Sequence[str], shifts: Sequence[Shift]) -> Tables:
+        """All that was measured of these cases under these shifts, one below the other."""
+        return Tables(*(self._table(cases, shifts, kind) for kind in Tables._fields))
+
+    def _table(self, cases: Sequence[str], shifts: Sequence[Shift], kind: str) -> pd.DataFrame:
+        files = [self._file(case, shift, kind) for case in cases for shift in shifts]
+        tables = [read_table(file) for file in files if file.is_file()]
+        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+    def _file(self, case: str, shift: Shift, kind: str) -> Path:
+        return self.folder / file_name(case) / f"{shift.name}={shift.level:g}.{kind}.csv"

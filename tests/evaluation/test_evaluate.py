@@ -1,0 +1,152 @@
+"""The way from a trained run to scores.csv: what is in it, that it resumes, and that nothing stale is taken over."""
+
+import json
+import shutil
+
+import nibabel
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from segpl import scores
+from segpl.data.layouts import read_dataset
+from segpl.data.loading import load_truth
+from segpl.evaluation import evaluate
+from segpl.evaluation.judging import Judge
+from segpl.evaluation.shifts import FGSM, Clean, OutOfDistribution, parse_shifts
+from segpl.run import plan_run, read_run
+from segpl.tidy import read_table
+from segpl.training import train
+
+SMALL = {"steps": 4, "validate_every": 4, "channels": 4, "ratio": 1, "labelled": 1, "patch": [32, 32]}
+
+
+@pytest.fixture(scope="module")
+def trained(tumours, tmp_path_factory):
+    return train(plan_run(tumours, {"method": "segpl-vi", **SMALL}), tmp_path_factory.mktemp("runs") / "trained")
+
+
+@pytest.fixture
+def directory(trained, tmp_path):
+    """A run of its own for each test."""
+    return shutil.copytree(trained, tmp_path / "run")
+
+
+def test_scores_are_those_of_the_saved_masks(directory):
+    table, dataset = read_table(evaluate(directory)), read_dataset(read_run(directory).data)
+    innermost = dataset.task.regions[-1]  # painted last, so the label map shows all of it
+    for case in dataset.test:
+        label = np.asarray(nibabel.load(directory / "masks" / f"{case.name}.nii.gz").dataobj)
+        found, truth = torch.from_numpy(label == innermost.paint)[None], load_truth(case, dataset.task).y[-1:]
+        rows = table[(table["case"] == case.name) & (table["region"] == innermost.name)].set_index("metric")["value"]
+        assert rows["iou"] == pytest.approx(scores.iou(found, truth).item(), nan_ok=True)
+        assert rows["hd95"] == pytest.approx(scores.hd95(found, truth, (2.0, 2.0, 6.0)).item(), nan_ok=True)
+
+
+def test_every_metric_is_there_for_every_case_and_region(directory):
+    table = read_table(evaluate(directory))
+    metrics = {"iou", "mean_iou", "dice", "hd95", "surface_dice", "volume", "volume_error"}
+    certainty = {"brier", "nll", "ece", "ece_classwise", "aurc"}
+    assert set(table["metric"]) == metrics | certainty | {f"{name}_tempered" for name in certainty}
+    assert (table.groupby(["case", "region"]).size() == len(set(table["metric"]))).all()
+    contract = ["run", "method", "seed", "labelled", "subject", "case", "region", "shift", "level", "metric", "value"]
+    assert list(table.columns) == contract
+
+
+def test_a_level_of_0_scores_as_the_clean_image_bit_for_bit(directory):
+    table = read_table(evaluate(directory, shifts=[Clean(0.0), OutOfDistribution(0.0), FGSM(0.0)]))
+    clean, *others = (group["value"].to_numpy() for _, group in table.groupby("shift"))
+    assert all(np.array_equal(clean, other, equal_nan=True) for other in others)
+
+
+def test_a_stopped_evaluation_goes_on_and_ends_the_same(directory, monkeypatch, tmp_path):
+    shifts = parse_shifts(["ood=0.1:0.5:2", "fgsm=0.1"])
+    undisturbed = shutil.copytree(directory, tmp_path / "other" / "run")
+    expected = evaluate(undisturbed, shifts=shifts).read_bytes()
+    measure, calls = Judge.measure, []
+
+    def stumble(self, case, shift, temperature):
+        calls.append((case.name, shift.name, shift.level))
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return measure(self, case, shift, temperature)
+
+    monkeypatch.setattr(Judge, "measure", stumble)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(directory, shifts=shifts)
+    assert not (directory / "scores.csv").exists()
+    assert evaluate(directory, shifts=shifts).read_bytes() == expected
+    assert len(calls) == 2 * 4 + 1  # two cases under four shifts, and once the one that was interrupted
+    assert len(calls) - len(set(calls)) == 1
+
+
+def test_a_wider_sweep_measures_only_what_is_new(directory, monkeypatch):
+    evaluate(directory)
+    measured, measure = [], Judge.measure
+    monkeypatch.setattr(
+        Judge, "measure", lambda self, case, shift, t: measured.append(shift.name) or measure(self, case, shift, t)
+    )
+    table = read_table(evaluate(directory, shifts=[Clean(0.0), OutOfDistribution(0.1)]))
+    assert set(measured) == {"ood"}
+    assert set(table["shift"]) == {"clean", "ood"}
+
+
+def test_other_weights_make_all_numbers_anew(directory):
+    before = read_table(evaluate(directory))
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(directory / "model.safetensors")
+    save_file({name: -weight for name, weight in weights.items()}, directory / "model.safetensors")
+    after = read_table(evaluate(directory))
+    assert not np.allclose(before["value"], after["value"], equal_nan=True)
+
+
+def test_images_are_slices_with_their_share_of_foreground(directory):
+    evaluate(directory)
+    images = read_table(directory / "images.csv")
+    task, case = read_dataset(read_run(directory).data).task, read_dataset(read_run(directory).data).test[0]
+    truth = load_truth(case, task).y
+    rows = images[(images["case"] == case.name) & (images["metric"] == "iou")]
+    assert len(rows) == truth.shape[0] * truth.shape[-1]
+    first = rows[rows["region"] == task.regions[0].name].sort_values("image")["foreground"]
+    np.testing.assert_allclose(first, truth[0].double().mean((0, 1)).numpy())
+
+
+def test_the_temperature_is_fitted_on_validation_cases_once(directory, monkeypatch):
+    asked, fit = [], Judge.temperature
+    monkeypatch.setattr(Judge, "temperature", lambda self, cases: asked.append(cases) or fit(self, cases))
+    evaluate(directory)
+    evaluate(directory, shifts=[Clean(0.0), OutOfDistribution(0.1)])
+    ((cases,),) = [asked]
+    assert [case.name for case in cases] == json.loads((directory / "split.json").read_text())["validation"]
+
+
+def test_curves_are_shares_and_risk_ends_at_the_error(directory):
+    table = read_table(evaluate(directory))
+    curves = read_table(directory / "curves.csv")
+    assert set(curves["curve"]) == {"reliability", "reliability_tempered", "risk-coverage"}
+    assert curves[["x", "y"]].stack().between(0, 1).all()
+    bins = curves[curves["curve"] == "reliability"]
+    # the class-wise error is the gap between the two axes, weighted by voxels
+    gaps = (bins["voxels"] * (bins["x"] - bins["y"]).abs()).groupby([bins["case"], bins["region"]]).sum()
+    expected = gaps / bins["voxels"].groupby([bins["case"], bins["region"]]).sum()
+    ece = table[table["metric"] == "ece_classwise"].set_index(["case", "region"])["value"]
+    pd.testing.assert_series_equal(ece.sort_index(), expected.sort_index(), check_names=False, rtol=1e-5)
+
+
+def test_samples_go_to_files_of_their_own(directory):
+    one = evaluate(directory)
+    several = evaluate(directory, samples=3)
+    assert several.name == "scores-3-samples.csv"
+    assert (directory / "masks-3-samples").is_dir()
+    assert not np.array_equal(read_table(one)["value"], read_table(several)["value"])
+
+
+def test_names_of_subjects_stay_as_they_are(tmp_path):
+    table = pd.DataFrame({"subject": ["007", "NA"], "case": ["1e3", "null"], "value": [0.1, float("nan")]})
+    table.to_csv(tmp_path / "scores.csv", index=False)
+    read = read_table(tmp_path / "scores.csv")
+    assert read["subject"].tolist() == ["007", "NA"]
+    assert read["case"].tolist() == ["1e3", "null"]
+    assert read["value"].isna().tolist() == [False, True]
