@@ -17,21 +17,21 @@ def scores(values):
 def test_cases_of_a_subject_are_averaged_before_subjects():
     table = summary(scores([("a", "a1", "x", 0.0), ("a", "a2", "x", 1.0), ("b", "b1", "x", 0.9)]))
     row = table[(table["metric"] == "iou") & (table["region"] == "x")].iloc[0]
-    assert row["mean"] == pytest.approx((50 + 90) / 2)
+    assert row["mean"] == pytest.approx((0.5 + 0.9) / 2)
     assert row["count"] == 2
 
 
 def test_undefined_scores_are_left_out_and_the_count_says_so():
     table = summary(scores([("a", "a", "x", float("nan")), ("b", "b", "x", 0.4)]))
     row = table[(table["metric"] == "iou") & (table["region"] == "x")].iloc[0]
-    assert (row["mean"], row["count"]) == (pytest.approx(40), 1)
+    assert (row["mean"], row["count"]) == (pytest.approx(0.4), 1)
 
 
 def test_the_mean_over_regions_is_per_subject():
     table = summary(scores([("a", "a", "x", 0.2), ("a", "a", "y", 0.4), ("b", "b", "x", 0.6), ("b", "b", "y", 0.8)]))
     row = table[(table["metric"] == "iou") & (table["region"] == "mean")].iloc[0]
-    assert row["mean"] == pytest.approx(50)
-    assert row["std"] == pytest.approx(pd.Series([30, 70]).std())
+    assert row["mean"] == pytest.approx(0.5)
+    assert row["std"] == pytest.approx(pd.Series([0.3, 0.7]).std())
 
 
 def test_the_printed_table_shows_the_numbers(capsys):

@@ -1,0 +1,110 @@
+"""Scored runs side by side: the verdict in words, and what it rests on."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from segpl.errors import UserError
+from segpl.report.statistics import by_size, holm, mann_whitney, per_subject
+from segpl.report.tables import METRICS, read_scores
+from segpl.report.verdict import Verdict, pairs, verdicts
+
+UNCERTAINTY = ("brier", "ece", "nll", "aurc")
+
+
+def print_comparison(folders: Sequence[Path], baseline: str) -> None:
+    """The verdict on every method, the tests behind it, the sizes it holds for, and how sure each method is."""
+    runs = scored_runs(folders)
+    scores = read_scores([run / "scores.csv" for run in runs])
+    images = read_scores([run / "images.csv" for run in runs])
+    found, console = verdicts(scores, baseline), Console(soft_wrap=True)
+    for one in found:
+        console.print(one.sentence, highlight=False)
+    console.print(f"\nAgainst {baseline}, in IoU points, paired by seed and test subject")
+    Console().print(_tests(found, images))
+    console.print("IoU in % by size of the foreground (per cent of the image, images as in the paper)")
+    Console().print(_sizes(images))
+    console.print("How far the probabilities can be believed (lower is better), and what they cost")
+    Console().print(_certainty(runs))
+
+
+def scored_runs(folders: Sequence[Path]) -> list[Path]:
+    """Run directories that have been scored, among `folders` and directly inside them."""
+    runs = []
+    for folder in folders:
+        here = (
+            [folder]
+            if (folder / "scores.csv").is_file()
+            else sorted(file.parent for file in folder.glob("*/scores.csv"))
+        )
+        if not here:
+            raise UserError(f"{folder} holds no scores.csv: make it with segpl evaluate {folder}.")
+        runs += here
+    return list(dict.fromkeys(runs))
+
+
+def _tests(found: Sequence[Verdict], images: pd.DataFrame) -> Table:
+    table = Table("method", "labelled", "effect", "95 % interval", "p (Holm)", "bootstrap", "Wilcoxon p", "images p*")
+    wilcoxon = holm([one.comparison.wilcoxon for one in found])
+    for one, signed_rank in zip(found, wilcoxon, strict=True):
+        it = one.comparison
+        budget = images["labelled"].isna() if it.labelled is None else images["labelled"] == it.labelled
+        both = pairs(images[budget], it.method, it.baseline)
+        bootstrap = "{:.1f} to {:.1f}".format(*it.bootstrap)
+        cells = f"{it.effect:+.1f}", f"{it.low:.1f} to {it.high:.1f}", f"{one.p:.2g}", bootstrap, f"{signed_rank:.2g}"
+        table.add_row(it.method, _budget(it.labelled), *cells, f"{mann_whitney(both['method'], both['baseline']):.2g}")
+    table.caption = "* Mann-Whitney over images as in the paper: slices of a scan are alike, so it proves nothing."
+    return table
+
+
+def _sizes(images: pd.DataFrame) -> Table:
+    sizes = by_size(images, by=("method", "labelled"))
+    names = [str(size) for size in sizes["size"].cat.categories if size in set(sizes["size"])]
+    table = Table("method", "labelled")
+    for name in names:
+        table.add_column(name, justify="right")
+    for (method, labelled), group in sizes.groupby(["method", "labelled"], sort=False, dropna=False):
+        means = group.set_index("size")["mean"]
+        table.add_row(
+            str(method), _budget(labelled), *(f"{100 * means[name]:.1f}" if name in means else "" for name in names)
+        )
+    return table
+
+
+def certainty(runs: Sequence[Path]) -> pd.DataFrame:
+    """Calibration and error detection of each run, with the cost of training and of predicting, samples counted.
+
+    A run that was also scored with several samples has a row for each number of them.
+    """
+    rows = []
+    for run in runs:
+        cost = json.loads((run / "cost.json").read_text(encoding="utf-8"))
+        for file in sorted(run.glob("prediction_cost*.json")):
+            predicting = json.loads(file.read_text(encoding="utf-8"))
+            scores = read_scores([run / file.name.replace("prediction_cost", "scores").replace(".json", ".csv")])
+            clean = scores[scores["shift"] == "clean"]
+            means = {name: per_subject(clean, name)["value"].mean() for name in UNCERTAINTY}
+            origin = {key: scores[key].iloc[0] for key in ("run", "method", "labelled", "seed")}
+            spent = {"seconds_of_training": cost["seconds_of_training"], "samples": predicting["samples"]}
+            rows.append({**origin, **spent, "voxels_per_second": predicting["voxels_per_second"], **means})
+    return pd.DataFrame(rows)
+
+
+def _certainty(runs: Sequence[Path]) -> Table:
+    rows = certainty(runs)
+    table = Table("method", "labelled", "samples", *(METRICS[name].title for name in UNCERTAINTY))
+    for title in ("training s", "voxels/s"):
+        table.add_column(title, justify="right")
+    for (method, labelled, samples), group in rows.groupby(["method", "labelled", "samples"], sort=False, dropna=False):
+        shown = [f"{METRICS[name].factor * group[name].mean():.{METRICS[name].digits}f}" for name in UNCERTAINTY]
+        spent = [f"{group[name].mean():.0f}" for name in ("seconds_of_training", "voxels_per_second")]
+        table.add_row(str(method), _budget(labelled), str(samples), *shown, *spent)
+    return table
+
+
+def _budget(labelled: object) -> str:
+    return "all" if labelled is None or labelled != labelled else f"{labelled:g}"  # NaN is not itself
