@@ -35,7 +35,7 @@ class Cost(Callback):
 
     def on_train_end(self, trainer: Trainer, learner: Any) -> None:
         """Write what was measured; the median, because the first steps and a busy machine are slower."""
-        if not self.seconds:
+        if not self.seconds or not trainer.is_global_zero:
             return
         batch = learner.probe_here()
         contents = {
@@ -46,6 +46,7 @@ class Cost(Callback):
             "seconds_of_training": sum(self.seconds),
             "steps_timed": len(self.seconds),
             "peak_memory_bytes": peak_memory(),
+            "processes": trainer.world_size,
             "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
             "threads": torch.get_num_threads(),
         }

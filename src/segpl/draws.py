@@ -24,7 +24,7 @@ class Stream(IntEnum):
     TORCH = 6
     SHIFT = 7
     VIEW = 8
-    PROBE = 9
+    SLICES = 9
 
 
 class Purpose(IntEnum):

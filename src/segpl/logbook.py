@@ -27,7 +27,7 @@ class Logbook(Callback):
 
     def on_train_start(self, trainer: Trainer, learner: LightningModule) -> None:
         """Forget rows that the checkpoint does not know: a killed run may have been ahead of it."""
-        if self.file.is_file():
+        if self.file.is_file() and trainer.is_global_zero:
             lines = self.file.read_text(encoding="utf-8").splitlines(keepends=True)
             whole = [line for line in lines[1:] if line.endswith("\n") and line.count(",") == lines[0].count(",")]
             kept = [line for line in whole if int(line.partition(",")[0]) <= trainer.global_step]
@@ -44,12 +44,16 @@ class Logbook(Callback):
             return
         self.rows[-1] |= {"validation_iou": trainer.callback_metrics.get("validation_iou", ""), **learner.milestones}
         learner.milestones.clear()
+        if trainer.is_global_zero:
+            self._write()
+        self.rows.clear()
+
+    def _write(self) -> None:
         with self.file.open("a", newline="", encoding="utf-8") as stream:
             writer = csv.DictWriter(stream, fieldnames=self.rows[0], lineterminator="\n")
             if stream.tell() == 0:
                 writer.writeheader()
             writer.writerows({key: _plain(value) for key, value in row.items()} for row in self.rows)
-        self.rows.clear()
 
 
 class ProgressBar(Callback):

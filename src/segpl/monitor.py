@@ -117,7 +117,10 @@ class Guard(Callback):
         self.pulls.clear()
         if not pseudo or not counts:
             return
-        wrong, pull = collapse(torch.stack(pseudo).mean(0), learner.reference.to(pseudo[0])), torch.stack(pulls).mean()
+        # All processes must judge alike: their means are one.
+        seen = trainer.strategy.reduce(torch.stack(pseudo).mean(0), reduce_op="mean")
+        pull = trainer.strategy.reduce(torch.stack(pulls).mean(), reduce_op="mean")
+        wrong = collapse(seen, learner.reference.to(seen))
         if wrong is None:
             learner.healthy = True
         if wrong is None or (not learner.healthy and pull < self.YOUNG):

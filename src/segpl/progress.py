@@ -6,9 +6,11 @@ from typing import TypeVar
 from rich.console import Console
 from rich.progress import track as rich_track
 
+from segpl.processes import is_first
+
 T = TypeVar("T")
 
-console = Console(stderr=True, highlight=False, soft_wrap=True)
+console = Console(stderr=True, highlight=False, soft_wrap=True, quiet=not is_first())
 
 
 def track(items: Sequence[T], description: str) -> Iterable[T]:

@@ -38,6 +38,12 @@ class Run:
     """How to learn, with its hyper-parameters."""
     labelled: PositiveInt | None = None
     """How many subjects keep their label; the other training subjects serve as unlabelled. All by default."""
+    slices: PositiveInt | None = None
+    """How many slices of the labelled subjects, among those that show a region, keep their label. All by default."""
+    validation: PositiveInt | None = None
+    """How many labelled subjects only choose the best weights; a quarter by default."""
+    test: PositiveInt | None = None
+    """How many labelled subjects are kept for the test where no test folder is; a quarter by default."""
     seed: NonNegativeInt = 0
     """Draws the split, the first weights, and every batch."""
     steps: PositiveInt = 200
@@ -66,6 +72,8 @@ class Run:
     """Millimetres between voxels that images are resampled to; null leaves them as they are."""
     window: tuple[float, float] | None = None
     """Grey values outside are clipped, as CT needs; null clips nothing."""
+    orientation: str | None = None
+    """The way the axes of the training images point, as in RAS: new scans are turned to it; null turns none."""
     why: dict[str, str] = field(default_factory=dict)
     """Why the settings that were derived from the data are what they are."""
 
@@ -75,6 +83,8 @@ class Run:
             raise UserError(f"patch is {list(self.patch)}, but it takes 2 or 3 numbers, the first two 8 or more.")
         if self.strides is not None and not self._divides(self.strides):
             raise UserError("strides must have 3 levels or more, a number for each axis, and divide the patch evenly.")
+        if self.slices and len(self.patch) == 3:
+            raise UserError(f"slices is {self.slices}, but the patch {list(self.patch)} is a volume: give labelled.")
 
     def _divides(self, strides: tuple[tuple[int, ...], ...]) -> bool:
         if len(strides) < 3 or any(len(step) != len(self.patch) for step in strides):

@@ -4,7 +4,7 @@ import json
 import logging
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader
 
 from segpl.augment import draw_view
 from segpl.cost import Cost
-from segpl.data.batches import Steps
+from segpl.data.batches import Steps, keep_slices
 from segpl.data.cache import Cache, default_folder
 from segpl.data.layouts import read_dataset
 from segpl.data.loading import Volume
@@ -30,6 +30,7 @@ from segpl.errors import UserError
 from segpl.files import write_bytes, write_text
 from segpl.logbook import Logbook, ProgressBar, write_provenance
 from segpl.monitor import Guard, Monitor, health, shares
+from segpl.processes import ALONE, Processes, is_first
 from segpl.progress import console
 from segpl.run import RUN_FILE, SPLIT_FILE, WEIGHTS_FILE, Run, read_run, save_task
 from segpl.scores import iou
@@ -68,7 +69,8 @@ class Learner(lightning.LightningModule):
         """The steps up to the next validation. Asked for anew each time, so a resumed run begins where it stopped."""
         start = self.global_step
         block = range(start, min(start + self.run.validate_every, self.run.steps))
-        return DataLoader(self.steps, batch_size=None, sampler=block)
+        mine = replace(self.steps, process=self.trainer.global_rank, processes=self.trainer.world_size)
+        return DataLoader(mine, batch_size=None, sampler=block)
 
     def val_dataloader(self) -> DataLoader[Sequence[Tensor]]:
         """Image and truth of the validation cases, one whole case after the other."""
@@ -79,16 +81,17 @@ class Learner(lightning.LightningModule):
         step = self.global_step
         torch.manual_seed(int(seeds(self.run.seed, Stream.TORCH, step, count=1)))
         if self.run.augment:
-            view = draw_view(
-                seeds(self.run.seed, Stream.VIEW, step, count=len(batch.x_l)).to(self.device), self.run.augment
-            )
+            drawn = seeds(self.run.seed, Stream.VIEW, step, count=self.run.batch)
+            mine = drawn[self.trainer.global_rank :: self.trainer.world_size].to(self.device)
+            view = draw_view(mine, self.run.augment)
             batch = batch._replace(x_l=view.image(batch.x_l), y_l=view.label(batch.y_l))
         method = self.run.method.cautious(self.caution)
         losses = method.losses(self.model, batch, progress=step / self.run.steps)
         self.guard.watch(losses)
         rates = {"learning_rate": self.trainer.optimizers[0].param_groups[0]["lr"], "alpha_factor": self.caution}
         seen = {"loss": losses.total, **losses.terms, **losses.watched, **health(losses, batch)}
-        self.log_dict({**rates, **{name: value.detach() for name, value in seen.items()}})
+        together = self.trainer.world_size > 1
+        self.log_dict({**rates, **{name: value.detach() for name, value in seen.items()}}, sync_dist=together)
         return losses.total
 
     def on_train_batch_end(self, *_: object) -> None:
@@ -121,14 +124,25 @@ class Learner(lightning.LightningModule):
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": decay, "interval": "step"}}
 
 
-def train(run: Run, directory: Path, resume: bool = False, cache: Cache | None = None) -> Path:
-    """Train and leave everything in `directory`; with `resume`, go on from its last checkpoint."""
+def train(
+    run: Run,
+    directory: Path,
+    resume: bool = False,
+    cache: Cache | None = None,
+    processes: Processes = ALONE,
+    watchers: Sequence[lightning.Callback] = (),
+) -> Path:
+    """Train and leave everything in `directory`; with `resume`, go on from its last checkpoint.
+
+    Several processes share the images of each step: the gradient, and so the run, is that of one process.
+    """
     cache = cache or Cache(default_folder())
-    _check(run, directory, resume)
+    if is_first():
+        _check(run, directory, resume, processes)
     if (directory / WEIGHTS_FILE).is_file():
         return directory
     dataset = read_dataset(run.data)
-    cases = training_cases(dataset, run.labelled, run.seed)
+    cases = training_cases(dataset, run.labelled, run.seed, run.validation, run.test)
     if run.method.uses_unlabelled() and not cases.unlabelled:
         raise UserError(
             f"{run.data} leaves no unlabelled scan for {run.method.name()}: add scans without a label, ask for fewer "
@@ -143,18 +157,26 @@ def train(run: Run, directory: Path, resume: bool = False, cache: Cache | None =
         cache.volumes(part, dataset.task, run.preparation)
         for part in (cases.labelled, cases.unlabelled, cases.validation)
     )
-    save_task(directory, dataset.task)
-    _begin(run, cases, dataset.layout, directory)  # only now: a scan that cannot be read leaves no run behind
+    if run.slices:
+        labelled = keep_slices(labelled, run.slices, run.seed)
+    if is_first():  # and only now: a scan that cannot be read leaves no run behind
+        save_task(directory, dataset.task)
+        _begin(run, cases, dataset.layout, directory)
     steps = Steps(labelled, unlabelled, run.seed, run.patch, run.batch, run.ratio, run.foreground)
     learner = Learner(run, lambda: run.build(dataset.task), steps, validation, directory)
-    _fit(learner, directory)
-    best = torch.load(directory / BEST, map_location="cpu", weights_only=True)["state_dict"]
-    weights = {name.removeprefix("model."): weight.contiguous() for name, weight in best.items()}
-    write_bytes(directory / WEIGHTS_FILE, safetensors.torch.save(weights))
+    _fit(learner, directory, processes, watchers)
+    if is_first():
+        _keep_best(directory)
     return directory
 
 
-def _fit(learner: Learner, directory: Path) -> None:
+def _keep_best(directory: Path) -> None:
+    best = torch.load(directory / BEST, map_location="cpu", weights_only=True)["state_dict"]
+    weights = {name.removeprefix("model."): weight.contiguous() for name, weight in best.items()}
+    write_bytes(directory / WEIGHTS_FILE, safetensors.torch.save(weights))
+
+
+def _fit(learner: Learner, directory: Path, processes: Processes, watchers: Sequence[lightning.Callback]) -> None:
     run, validates = learner.run, bool(learner.validation)
     keep = ModelCheckpoint(
         directory / BEST.parent,
@@ -171,6 +193,11 @@ def _fit(learner: Learner, directory: Path) -> None:
         warnings.simplefilter("ignore")  # Lightning's advice on workers and intervals is settled here on purpose
         trainer = lightning.Trainer(
             max_steps=run.steps,
+            devices=processes.devices,
+            num_nodes=processes.nodes,
+            # A network that a step leaves out (a teacher, phi without a prior of numbers) must not stall the others.
+            strategy="auto" if processes == ALONE else "ddp_find_unused_parameters_true",
+            use_distributed_sampler=False,
             precision="bf16-mixed" if half else "32-true",
             callbacks=[
                 *([learner.guard] if run.guard else []),
@@ -179,6 +206,7 @@ def _fit(learner: Learner, directory: Path) -> None:
                 ProgressBar(run.method.name(), run.steps),
                 Cost(directory / "cost.json"),
                 keep,
+                *watchers,
             ],
             logger=False,
             limit_val_batches=1.0 if validates else 0,
@@ -196,8 +224,11 @@ def _fit(learner: Learner, directory: Path) -> None:
             raise UserError(f"{last} cannot be read: delete it, and --resume begins again.") from None
 
 
-def _check(run: Run, directory: Path, resume: bool) -> None:
-    """Make sure that the run directory is free, or this run's own."""
+def _check(run: Run, directory: Path, resume: bool, processes: Processes) -> None:
+    """Make sure that the run directory is free, or this run's own, and that the processes can share its batches."""
+    together = processes.devices * processes.nodes
+    if run.batch % together:
+        raise UserError(f"batch is {run.batch}, which {together} processes cannot share: --set batch={together}.")
     file = directory / RUN_FILE
     begun = (directory / LAST).is_file() or (directory / WEIGHTS_FILE).is_file()
     if begun and not resume:

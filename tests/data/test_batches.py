@@ -1,13 +1,15 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from segpl.data.batches import Steps, crop, turn
+from segpl.data.batches import Steps, crop, keep_slices, turn
 from segpl.data.cases import Case
 from segpl.data.loading import Volume, normalise
 from segpl.draws import Purpose, Stream, uniform
+from segpl.errors import UserError
 
 
 def volume(number, shape=(40, 36, 5), labelled=True):
@@ -98,3 +100,35 @@ def test_uniform_numbers_belong_to_the_seed():
     assert not torch.equal(both, uniform(torch.tensor([5, 6]), 3, purpose=Purpose.THRESHOLD))
     assert both.min() >= 0
     assert both.max() < 1
+
+
+def many_slices(number):
+    one = volume(number, shape=(40, 36, 12))
+    one.y[0, 5, 5, 3:9] = True  # with slice 4: slices 3 to 8 show a region
+    return one
+
+
+def test_kept_slices_show_a_region_and_are_nested():
+    volumes = [many_slices(n) for n in range(3)]
+    few, more = keep_slices(volumes, 4, seed=1), keep_slices(volumes, 9, seed=1)
+    assert sum(one.x.shape[-1] for one in few) == 4
+    assert sum(one.x.shape[-1] for one in more) == 9
+    assert all(one.y.flatten(0, 2).any(0).all() for one in few + more)
+
+    def planes(kept):
+        return {plane.numpy().tobytes() for one in kept for plane in one.x.unbind(-1)}
+
+    assert planes(few) < planes(more) < planes(volumes)
+    assert planes(few) != planes(keep_slices(volumes, 4, seed=2))
+
+
+def test_more_slices_than_there_are():
+    with pytest.raises(UserError, match="have 18 slices that show a region"):
+        keep_slices([many_slices(n) for n in range(3)], 19, seed=0)
+
+
+def test_shares_make_up_the_batch():
+    whole, shares = steps()[4], [replace(steps(), process=rank, processes=2)[4] for rank in (0, 1)]
+    for part, first, second in zip(whole, *shares, strict=True):
+        assert torch.equal(part[0::2], first)
+        assert torch.equal(part[1::2], second)

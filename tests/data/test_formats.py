@@ -286,7 +286,7 @@ def test_colours_are_three_channels(ending: str, tmp_path: Path):
 
 def test_jpeg(tmp_path: Path):
     Pictures.new("RGB", (8, 5), (10, 20, 30)).save(tmp_path / "a.JPG")
-    assert read_grid(tmp_path / "a.JPG") == ((8, 5, 1), (1.0, 1.0, 1.0), 3)
+    assert read_grid(tmp_path / "a.JPG") == ((8, 5, 1), (1.0, 1.0, 1.0), 3, None)
     assert read_image(tmp_path / "a.JPG").values.shape == (3, 8, 5, 1)
 
 

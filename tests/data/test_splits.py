@@ -61,3 +61,17 @@ def test_a_subject_in_training_and_test_is_an_error():
     twice = Dataset(data.folder, data.task, data.training, (*data.test, data.training[0]))
     with pytest.raises(UserError, match="l0 in training and in test"):
         training_cases(twice, 1, seed=0)
+
+
+def test_numbers_of_validation_and_test_subjects_can_be_given():
+    data = dataset(labelled=9, unlabelled=0, test=0)
+    parts = training_cases(data, labelled=1, seed=0, validation=1, test=5)
+    assert [len(part) for part in (parts.labelled, parts.unlabelled, parts.validation)] == [1, 2, 1]
+    assert len(cases_for_test(data, seed=0, test=5)) == 5
+    assert not names(cases_for_test(data, seed=0, test=5)) & names(parts.labelled + parts.unlabelled + parts.validation)
+
+
+@pytest.mark.parametrize("counts", [{"validation": 6}, {"test": 9}])
+def test_counts_that_leave_nobody_to_learn_from(counts):
+    with pytest.raises(UserError, match="leave none to learn from"):
+        training_cases(dataset(labelled=8, test=0), 1, seed=0, **counts)

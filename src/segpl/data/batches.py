@@ -12,6 +12,7 @@ from torch.utils.data import Dataset as TorchDataset
 
 from segpl.data.loading import Volume
 from segpl.draws import Stream, generator, seeds
+from segpl.errors import UserError
 from segpl.types import Batch
 
 
@@ -26,19 +27,23 @@ class Steps(TorchDataset[Batch]):
     batch: int
     ratio: int
     foreground: float
+    process: int = 0
+    processes: int = 1
+    """Several processes deal the images of a step out among themselves, each kind in turn."""
 
     def __getitem__(self, step: int) -> Batch:
-        pairs = [self._labelled_patch(step * self.batch + slot) for slot in range(self.batch)]
+        mine = slice(self.process, None, self.processes)
         wanted = self.batch * self.ratio if self.unlabelled else 0
-        x_u = [self._unlabelled_patch(step * wanted + slot) for slot in range(wanted)]
+        pairs = [self._labelled_patch(step * self.batch + slot) for slot in range(self.batch)[mine]]
+        x_u = [self._unlabelled_patch(step * wanted + slot) for slot in range(wanted)[mine]]
         x_l = torch.stack([x for x, _ in pairs])
         drawn = seeds(self.seed, Stream.METHOD, step, count=self.batch + wanted)
         return Batch(
             x_l=x_l,
             y_l=torch.stack([y for _, y in pairs]),
             x_u=torch.stack(x_u) if x_u else x_l.new_empty(0, *x_l.shape[1:]),
-            seeds_l=drawn[: self.batch],
-            seeds_u=drawn[self.batch :],
+            seeds_l=drawn[: self.batch][mine],
+            seeds_u=drawn[self.batch :][mine],
         )
 
     def _labelled_patch(self, index: int) -> tuple[Float[Tensor, "C *space"], Float[Tensor, "K *space"]]:
@@ -68,6 +73,25 @@ class Steps(TorchDataset[Batch]):
         return [
             [np.argwhere(y.numpy()) for y in volume.y if y.any()] for volume in self.labelled if volume.y is not None
         ]
+
+
+def keep_slices(volumes: Sequence[Volume], count: int, seed: int) -> list[Volume]:
+    """`count` slices that show a region, drawn over all volumes; a smaller count is the head of a larger one."""
+    shown = [
+        (number, int(place))
+        for number, volume in enumerate(volumes)
+        if volume.y is not None
+        for place in volume.y.flatten(0, 2).any(0).nonzero()
+    ]
+    if count > len(shown):
+        raise UserError(f"the labelled subjects have {len(shown)} slices that show a region: ask for no more slices.")
+    chosen = sorted(shown[place] for place in generator(seed, Stream.SLICES).permutation(len(shown))[:count])
+    places = [[place for number, place in chosen if number == mine] for mine in range(len(volumes))]
+    return [
+        Volume(volume.case, volume.x[..., kept], volume.y[..., kept])
+        for volume, kept in zip(volumes, places, strict=True)
+        if kept and volume.y is not None
+    ]
 
 
 def turn(seed: int, stream: Stream, index: int, count: int) -> int:

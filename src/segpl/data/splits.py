@@ -16,15 +16,24 @@ class TrainingCases:
     validation: tuple[Case, ...]
 
 
-def training_cases(dataset: Dataset, labelled: int | None, seed: int) -> TrainingCases:
+def training_cases(
+    dataset: Dataset, labelled: int | None, seed: int, validation: int | None = None, test: int | None = None
+) -> TrainingCases:
     """`labelled` subjects with their labels (all by default); the other training subjects serve as unlabelled.
 
-    The subjects labelled at a budget of 4 are among those at 8, because both are the head of one order.
+    The subjects labelled at a budget of 4 are among those at 8, because both are the head of one order. `validation`
+    and `test` are numbers of subjects, a quarter each by default; `test` counts where there is no test folder.
     """
-    subjects = _labelled_subjects(dataset, seed)[_held_out(dataset) :]
+    subjects = _labelled_subjects(dataset, seed)[_held_out(dataset, test) :]
     if not subjects:
         raise UserError(f"{dataset.folder} has no labelled training case: label at least one scan.")
-    validating = max(1, len(subjects) // 4) if len(subjects) > 1 else 0
+    quarter = max(1, len(subjects) // 4) if len(subjects) > 1 else 0
+    validating = quarter if validation is None else validation
+    if validating >= len(subjects):
+        raise UserError(
+            f"{dataset.folder} has {len(subjects)} labelled subjects beside those for test, so {validating} for "
+            f"validation leave none to learn from: ask for fewer."
+        )
     pool = subjects[validating:]
     budget = len(pool) if labelled is None else labelled
     if not 1 <= budget <= len(pool):
@@ -32,7 +41,7 @@ def training_cases(dataset: Dataset, labelled: int | None, seed: int) -> Trainin
             f"{dataset.folder} has {len(pool)} labelled training subjects beside those for validation and test, "
             f"so --labelled {budget} cannot be had: ask for 1 to {len(pool)}."
         )
-    chosen, kept_out = set(pool[:budget]), {*subjects[:validating], *_test_subjects(dataset, seed)}
+    chosen, kept_out = set(pool[:budget]), {*subjects[:validating], *_test_subjects(dataset, seed, test)}
     others = [case for case in dataset.training if case.subject not in chosen | kept_out]
     return TrainingCases(
         labelled=tuple(case for case in dataset.training if case.subject in chosen and case.label),
@@ -41,21 +50,25 @@ def training_cases(dataset: Dataset, labelled: int | None, seed: int) -> Trainin
     )
 
 
-def cases_for_test(dataset: Dataset, seed: int) -> tuple[Case, ...]:
-    """The labelled cases of the test folder or, where there are none, a quarter of the labelled training subjects."""
-    subjects = _test_subjects(dataset, seed)
+def cases_for_test(dataset: Dataset, seed: int, test: int | None = None) -> tuple[Case, ...]:
+    """The labelled cases of the test folder or, where there are none, `test` of the labelled training subjects."""
+    subjects = _test_subjects(dataset, seed, test)
     return tuple(case for case in dataset.test + dataset.training if case.label and case.subject in subjects)
 
 
-def _test_subjects(dataset: Dataset, seed: int) -> set[str]:
-    held_out = _labelled_subjects(dataset, seed)[: _held_out(dataset)]
+def _test_subjects(dataset: Dataset, seed: int, test: int | None) -> set[str]:
+    held_out = _labelled_subjects(dataset, seed)[: _held_out(dataset, test)]
     return {case.subject for case in dataset.test} | set(held_out)
 
 
-def _held_out(dataset: Dataset) -> int:
+def _held_out(dataset: Dataset, test: int | None) -> int:
     """How many labelled training subjects must serve as test subjects."""
     labelled = len({case.subject for case in dataset.training if case.label})
-    return 0 if any(case.label for case in dataset.test) or labelled < 3 else max(1, labelled // 4)
+    if any(case.label for case in dataset.test):
+        return 0
+    if test is not None and test >= labelled:
+        raise UserError(f"{dataset.folder} has {labelled} labelled subjects: {test} for test leave none to learn from.")
+    return (max(1, labelled // 4) if labelled >= 3 else 0) if test is None else test
 
 
 def _labelled_subjects(dataset: Dataset, seed: int) -> list[str]:

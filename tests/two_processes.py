@@ -1,0 +1,63 @@
+"""Run by torchrun: the gradients of two processes that share a batch, against those of one that has all of it."""
+
+import copy
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from segpl.methods import METHODS
+from segpl.methods.base import Method
+from segpl.networks import UNet
+from segpl.types import Batch
+
+
+class Step(nn.Module):
+    """A method's loss as the forward pass of a module, which is what gradients are averaged through."""
+
+    def __init__(self, method, model):
+        super().__init__()
+        self.method, self.model = method, model
+
+    def forward(self, batch):
+        return self.method.losses(self.model, batch, progress=0.7).total
+
+
+def joined(patch):
+    draw = torch.Generator().manual_seed(1)
+    x = torch.randn(6, 2, *patch, generator=draw)
+    return Batch(x[:2], (x[:2] > 0.3).float(), x[2:], torch.tensor([21, 22]), torch.tensor([11, 12, 13, 14]))
+
+
+def difference(method, patch):
+    """The largest difference between the two gradients, as a share of the largest gradient."""
+    torch.manual_seed(5)
+    model = method.build(lambda: UNet(inputs=2, regions=2, channels=4, patch=patch))
+    alone, together = Step(method, copy.deepcopy(model)), Step(method, model)
+    alone(joined(patch)).backward()
+    rank = dist.get_rank()
+    shared = DistributedDataParallel(together, find_unused_parameters=True)
+    shared(Batch(*(part[rank::2] for part in joined(patch)))).backward()
+    pairs = [
+        (one.grad, other.grad)
+        for one, other in zip(alone.parameters(), together.parameters(), strict=True)
+        if one.grad is not None
+    ]
+    largest = max(one.abs().max().item() for one, _ in pairs)
+    return max((one - other).abs().max().item() for one, other in pairs) / largest
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    for name in METHODS:
+        for patch in ((32, 32), (32, 32, 8)):
+            found = difference(Method.choose(name), patch)
+            if dist.get_rank() == 0:
+                print(name, len(patch), found, flush=True)
+    dist.destroy_process_group()
+    sys.stdout.flush()
+    os._exit(0)  # gloo's threads may outlive the group
