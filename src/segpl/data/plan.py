@@ -51,6 +51,7 @@ def plan(dataset: Dataset) -> dict[str, Planned]:
         "ratio": Planned(ratio, f"the paper's for {'2D' if flat else '3D'}"),
         "spacing": spacing,
         "window": _window(dataset),
+        "orientation": _orientation(grids),
     }
 
 
@@ -71,6 +72,14 @@ def _spacing(grids: list[Grid], flat: bool) -> Planned:
     if (steps.max(0) / steps.min(0)).max() <= 1.25:
         return Planned(None, "the images have one spacing, within a quarter")
     return Planned([round(float(step), 4) for step in np.median(steps, axis=0)], "the median: spacings differ")
+
+
+def _orientation(grids: list[Grid]) -> Planned:
+    """What new scans are turned to before the network sees them."""
+    found = {grid.orientation for grid in grids}
+    if len(found) == 1:
+        return Planned(found.pop(), "the training images lie so, and new scans are turned to it")
+    return Planned(None, "the training images lie in several ways, so new scans are left as they are")
 
 
 def _shape_after(grids: list[Grid], spacing: list[float] | None) -> list[int]:

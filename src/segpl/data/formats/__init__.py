@@ -8,7 +8,7 @@ import numpy as np
 
 from segpl.data.formats.arrays import open_npy, open_npz
 from segpl.data.formats.hdf5 import open_hdf5
-from segpl.data.formats.image import Grid, Image, Opened, spacing, split
+from segpl.data.formats.image import Grid, Image, Opened, orientation, spacing, split
 from segpl.data.formats.itk import holds_dicom, open_itk, open_series
 from segpl.data.formats.nifti import open_nifti
 from segpl.data.formats.pictures import open_picture
@@ -38,10 +38,10 @@ def read_image(file: Path) -> Image:
 
 
 def read_grid(file: Path) -> Grid:
-    """Shape, spacing and channels from the header alone."""
+    """Shape, spacing, channels and orientation from the header alone."""
     with _readable(file):
         opened = _open(file)
-    return Grid(opened.shape[1:], spacing(opened.affine), opened.shape[0])
+    return Grid(opened.shape[1:], spacing(opened.affine), opened.shape[0], orientation(opened.affine))
 
 
 def is_image(file: Path) -> bool:

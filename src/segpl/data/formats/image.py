@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Shaped
+from nibabel.orientations import aff2axcodes
 
 from segpl.errors import UserError
 
@@ -26,6 +27,8 @@ class Grid(NamedTuple):
     shape: tuple[int, int, int]
     spacing: tuple[float, float, float]
     channels: int
+    orientation: str | None
+    """The way the axes point, as in RAS; none where the format does not say."""
 
 
 class Opened(NamedTuple):
@@ -41,6 +44,11 @@ def spacing(affine: Float[np.ndarray, "4 4"]) -> tuple[float, float, float]:
     """Millimetres from one voxel to the next."""
     x, y, z = np.linalg.norm(affine[:3, :3], axis=0).tolist()
     return x, y, z
+
+
+def orientation(affine: Float[np.ndarray, "4 4"]) -> str | None:
+    """The way the axes point; the identity is what arrays and pictures have, and says nothing."""
+    return None if np.allclose(affine, np.eye(4)) else "".join(aff2axcodes(affine))
 
 
 def channels(file: Path, axes: Iterable[int]) -> int:

@@ -40,7 +40,7 @@ def open_series(folder: Path) -> Opened:
     """The one DICOM series in `folder`, slices in the order of their positions."""
     import SimpleITK
 
-    files = _series(folder)
+    files = series_files(folder)
     slices = [open_itk(Path(file)) for file in files]
     if len(slices) == 1:
         return slices[0]
@@ -64,7 +64,8 @@ def _is_dicom(file: Path) -> bool:
         return content.read(4) == b"DICM"
 
 
-def _series(folder: Path) -> tuple[str, ...]:
+def series_files(folder: Path) -> tuple[str, ...]:
+    """The files of the one DICOM series in `folder`, in the order of their positions."""
     import SimpleITK
 
     with _quiet():
