@@ -1,12 +1,23 @@
-"""Whole volumes from a network that sees patches."""
+"""Whole volumes from a network that sees patches, and one label map from the masks of all regions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
-from jaxtyping import Float
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, UInt
+from monai.data.utils import compute_importance_map
 from monai.inferers import sliding_window_inference
 from torch import Tensor
 
+from segpl.data.cases import Region
+
 Predict = Callable[[Float[Tensor, "B C *space"]], Float[Tensor, "S B K *space"]]
+Window = Callable[[Float[Tensor, "B C *space"]], Float[Tensor, "B M *space"]]
+
+BATCH = 4
+"""Windows that a network sees at once."""
+SLAB = 2**22
+"""Voxels of a slab, unless a single window is deeper."""
 
 
 def predict_volume(
@@ -22,11 +33,70 @@ def predict_volume(
         shape[:] = p.shape[0], p.shape[2]
         return p.transpose(0, 1).flatten(1, 2)  # MONAI knows batch and channels: samples travel as channels
 
-    p = sliding_window_inference(images, patch, 4, windows, overlap=overlap, mode="gaussian")
+    p = sliding_window_inference(images, patch, BATCH, windows, overlap=overlap, mode="gaussian")
     p = p.unflatten(1, shape)
     return p.permute(1, 2, 3, 4, 0) if flat else p[0]
+
+
+def slabs(
+    shape: Sequence[int], patch: tuple[int, ...], overlap: float = 0.25, voxels: int = SLAB
+) -> list[tuple[int, ...]]:
+    """The windows of a volume, row by row along Z: for each slab the planes that its windows begin at."""
+    depth = (*patch, 1)[2]
+    step, last = _step(depth, overlap), max(0, shape[2] - depth)
+    starts = [*range(0, last, step), last]
+    rows = max(1, (voxels // (shape[0] * shape[1]) - depth) // step + 1)
+    return [tuple(starts[first : first + rows]) for first in range(0, len(starts), rows)]
+
+
+def predict_slabs(
+    window: Window,
+    x: Float[Tensor, "C X Y Z"],
+    patch: tuple[int, ...],
+    rows: Sequence[tuple[int, ...]],
+    overlap: float = 0.25,
+    device: torch.device | None = None,
+) -> Iterator[Float[Tensor, "M X Y z"]]:
+    """What `predict_volume` gives, as a stream of finished slabs along Z that need not be held together.
+
+    MONAI divides by the sum of the weights, after which slabs could not be added up. Hence it averages here, and the
+    weights travel with the weighted values as one more channel; how many windows a plane was averaged over is known.
+    Memory: 4 (M + C + 3) bytes for each voxel of a slab, which a consumer lets go before it asks for the next.
+    """
+    size, overlaps = (*patch, 1)[:3], (overlap, overlap, overlap if len(patch) == 3 else 0.0)
+    weight = compute_importance_map(size, mode="gaussian", device=device or x.device)
+
+    def weighted(piece: Tensor) -> Tensor:
+        values = window(piece) if len(patch) == 3 else window(piece[..., 0])[..., None]
+        return torch.cat([values * weight, weight.expand(len(values), 1, *size)], dim=1)
+
+    shared: Tensor | None = None
+    for row, following in zip(rows, [*rows[1:], ()], strict=True):
+        begin, end = row[0], row[-1] + size[2]
+        slab = x[None, ..., begin:end].contiguous()
+        mean = sliding_window_inference(slab, size, BATCH, weighted, overlaps, sw_device=device, device="cpu")[0]
+        places = torch.arange(begin, begin + mean.shape[3])
+        total = mean.mul_(sum((places >= start) & (places < start + size[2]) for start in row))
+        if shared is not None:
+            total[..., : shared.shape[3]] += shared
+        done = following[0] - begin if following else mean.shape[3]
+        shared = total[..., done:].clone()
+        yield total[:-1, ..., :done].div_(total[-1, ..., :done])
 
 
 def mask(p: Float[Tensor, "S K *space"]) -> Tensor:
     """Where the mean over the samples exceeds one half."""
     return p.mean(0) > 0.5
+
+
+def fold(found: Bool[Tensor, "K *space"], regions: Sequence[Region]) -> UInt[np.ndarray, "*space"]:
+    """One label map in the values of the training data: a later region covers an earlier one."""
+    label = np.zeros(found.shape[1:], dtype=np.min_scalar_type(max(region.paint for region in regions)))
+    for region, part in zip(regions, found.numpy(), strict=True):
+        label[part] = region.paint
+    return label
+
+
+def _step(size: int, overlap: float) -> int:
+    """How far windows lie apart, as MONAI has it."""
+    return max(1, int(size * (1 - overlap)))

@@ -1,0 +1,102 @@
+"""The scans of one command: what is there already is left, and a scan that fails stops no other."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import UInt16
+
+from segpl.data.cases import Case
+from segpl.errors import UserError
+from segpl.prediction.flight import fly
+from segpl.prediction.frames import Frame
+from segpl.prediction.inputs import find_cases
+from segpl.prediction.orders import Order
+from segpl.prediction.predictor import Predictor, load
+from segpl.prediction.result import finish
+from segpl.prediction.scans import Prepared, from_files, prepare
+from segpl.prediction.table import Table
+from segpl.progress import console, track
+
+TABLE_FILE = "cases.csv"
+
+
+class Found(NamedTuple):
+    """What a network found, on its own grid, and where that belongs."""
+
+    maps: UInt16[np.ndarray, "M X Y Z"]
+    shape: tuple[int, ...]
+    frame: Frame
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """What happens to each scan."""
+
+    predictor: Predictor
+    order: Order
+    table: Table
+    cases: Sequence[Case]
+
+    def read(self, case: Case) -> Prepared:
+        """From files to what the network takes."""
+        with _fits(case):
+            return prepare(*from_files(case, self.predictor.orientation), self.predictor.task, self.predictor.run)
+
+    def predict(self, case: Case, scan: Prepared) -> Found:
+        """All windows, with a bar."""
+        title = f"{case.name} ({self.cases.index(case) + 1} of {len(self.cases)})"
+        with _fits(case):
+            maps = self.predictor.levels(
+                scan.x, self.order.samples, self.order.temperature, lambda rows: track(rows, title)
+            )
+        return Found(maps, scan.shape, scan.frame)
+
+    def write(self, case: Case, found: Found) -> None:
+        """Back into the geometry of the scan, and onto the disk."""
+        with _fits(case):
+            prediction = finish(*found, self.predictor.task.regions)
+            self.order.write_maps(case, prediction)
+            self.table.add(case.name, prediction.numbers)
+            self.order.write_mask(case, prediction)
+
+
+@contextmanager
+def _fits(case: Case) -> Iterator[None]:
+    try:
+        yield
+    except (MemoryError, torch.OutOfMemoryError):
+        raise UserError(f"{case.images[0]} is too large for the memory of this machine: crop it.") from None
+
+
+def predict_files(directory: Path, inputs: Sequence[Path], order: Order, device: str = "auto") -> Path:
+    """Predict all scans in `inputs` and return `cases.csv`, which lies beside the masks.
+
+    Memory. With V voxels of a scan as stored (b bytes each) and v on the network's grid, C channels, K regions, M = K
+    maps or, of S > 1 samples, 2 K, the most that is held at once, beside the network and its S K probabilities of four
+    windows, is
+
+        reading    (b C + 20) V + 4 C v
+        network    4 C v + 2 M v + 4 (M + 2) s       s: a slab, 8 million voxels or the depth of one window
+        writing    2 M (v + V) + 2 K V + 2 V
+
+    bytes: it does not grow with S. Of several scans one is read, one in the network and one written at a time.
+    """
+    predictor = load(directory, device)
+    cases = find_cases(inputs, predictor.task)
+    order.begin(directory, cases)
+    waiting = [case for case in cases if not order.is_done(case)]
+    if len(waiting) < len(cases):
+        console.print(f"{len(cases) - len(waiting)} of {len(cases)} scans were predicted before: {order.out}")
+    table = Table(order.out / TABLE_FILE)
+    steps = Steps(predictor, order, table, waiting)
+    outcomes = [outcome for _, outcome in fly(waiting, steps.read, steps.predict, steps.write)]
+    complaints = [str(outcome) for outcome in outcomes if outcome]
+    if complaints:
+        failed = f"{len(complaints)} of {len(waiting)} scans failed, the others are in {order.out}:"
+        raise UserError("\n  ".join([failed, *complaints]) if len(waiting) > 1 else complaints[0])
+    return table.file

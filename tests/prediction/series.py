@@ -1,0 +1,28 @@
+"""A DICOM series such as scanners write."""
+
+import numpy as np
+import SimpleITK
+
+
+def write_series(folder, image):
+    """A DICOM series, the last slice first."""
+    folder.mkdir()
+    writer, direction = SimpleITK.ImageFileWriter(), np.reshape(image.GetDirection(), (3, 3))
+    writer.KeepOriginalImageUIDOn()
+    for z in range(image.GetDepth()):
+        position = image.TransformIndexToPhysicalPoint((0, 0, z))
+        tags = {
+            "0008|0060": "MR",
+            "0008|0018": f"1.2.3.4.{z + 1}",
+            "0020|000d": "1.2.3",
+            "0020|0052": "1.2.3.5",
+            "0020|000e": "1.2.3.4",
+            "0020|0032": "\\".join(f"{value:.9g}" for value in position),
+            "0020|0037": "\\".join(f"{value:.9g}" for value in (*direction[:, 0], *direction[:, 1])),
+        }
+        plane = image[:, :, z]
+        for tag, value in tags.items():
+            plane.SetMetaData(tag, value)
+        writer.SetFileName(str(folder / f"{image.GetDepth() - z:03}.dcm"))
+        writer.Execute(plane)
+    return folder
