@@ -1,0 +1,70 @@
+"""The order as a file, as a table on the terminal and as a picture."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from segpl.data.cases import Case
+from segpl.files import write_bytes, write_text
+from segpl.report.rank_sheet import Row, draw_sheet
+
+SHOWN = 20
+"""Scans on the terminal, unless more are asked for."""
+
+
+class Ranked(NamedTuple):
+    """A row of `rank.csv`."""
+
+    rank: int
+    case: str
+    score: float
+    uncertainty: float
+    novelty: float
+    disagreement: float
+    slice: int
+    reason: str
+    file: Path
+
+
+def write_order(file: Path, order: Sequence[Ranked], failed: Mapping[Case, str]) -> None:
+    """All that were ranked and, without numbers, those that could not be."""
+    text = io.StringIO()
+    table = csv.DictWriter(text, Ranked._fields, lineterminator="\n")
+    table.writeheader()
+    table.writerows({name: _cell(value) for name, value in each._asdict().items()} for each in order)
+    table.writerows({"case": case.name, "reason": why, "file": case.images[0]} for case, why in failed.items())
+    write_text(file, text.getvalue())
+
+
+def _cell(value: object) -> object:
+    """Undefined numbers stay empty."""
+    return value if not isinstance(value, float) else "" if value != value else f"{value:.6g}"
+
+
+def write_sheet(file: Path, rows: Sequence[Row], regions: Mapping[int, str]) -> None:
+    """The picture as PNG."""
+    content = io.BytesIO()
+    draw_sheet(rows, regions).savefig(content, format="png", dpi=110)
+    write_bytes(file, content.getvalue())
+
+
+def print_order(order: Sequence[Ranked], count: int | None) -> None:
+    """The first scans of the order."""
+    table = Table("rank")
+    table.add_column("case", no_wrap=True)
+    for heading in ("uncertain", "novel", "disagrees", "slice"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("why")
+    shown = order[: count or SHOWN]
+    for each in shown:
+        numbers = each.uncertainty, each.novelty, each.disagreement
+        cells = ("" if value != value else f"{value:.2f}" for value in numbers)
+        table.add_row(str(each.rank), each.case, *cells, str(each.slice), each.reason)
+    Console().print(table)
+    if len(order) > len(shown):
+        Console(soft_wrap=True).print(f"and {len(order) - len(shown)} more")
