@@ -1,0 +1,113 @@
+"""From a study to its runs: every one planned and checked before the first is trained."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from segpl.data.cases import Dataset
+from segpl.data.layouts import read_dataset
+from segpl.data.splits import cases_for_test, training_cases
+from segpl.errors import UserError
+from segpl.methods import METHODS
+from segpl.run import Run, for_method, plan_run, preset, read_yaml, run_from
+from segpl.study.schema import Budget, Entry, Phantoms, Study
+from segpl.study.source import Source
+
+BATCH = 2
+"""Of every run, unless the file says otherwise: what the free memory suggests may differ from call to call."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a study, and the cell of the tables that it belongs to."""
+
+    method: str
+    budget: str
+    seed: int
+    run: Run
+    identity: str
+    """A hash of all that determines the run: another setting is another run."""
+
+    @property
+    def name(self) -> str:
+        """What its directory is called."""
+        words = (self.method, self.budget, f"seed{self.seed}", self.identity)
+        return "_".join(re.sub(r"[^\w.=]+", "-", word).strip("-.") for word in words)
+
+
+def expand(study: Study, source: Source, out: Path) -> list[Job]:
+    """All runs of a study: all methods of a seed and budget, then the next budget, then the next seed."""
+    with source.blame(("data",)):
+        data = study.data.write(out / "data") if isinstance(study.data, Phantoms) else _folder(study.data)
+        dataset = read_dataset(data)
+    common = _common(study, source)
+    planned: dict[str, Run] = {}
+    jobs = []
+    for seed in study.seeds:
+        for place, budget in enumerate(study.budgets):
+            for number, entry in enumerate(study.methods):
+                with source.blame(("budgets", place), ("methods", number), ("settings",)):
+                    settings = {"batch": BATCH, **common, **entry.settings}
+                    run = _run(data, settings, entry, budget, seed, planned)
+                    _check(run, dataset)
+                    jobs.append(Job(entry.label, budget.label, seed, run, _identity(run, study, dataset)))
+    return jobs
+
+
+def _folder(data: Path) -> Path:
+    if not data.is_dir():
+        raise UserError(f"{data} is not a folder: put the data there, or name their folder with --data.")
+    return data.resolve()
+
+
+def _common(study: Study, source: Source) -> dict[str, Any]:
+    """The settings of all runs; under `method`, those that some method of the study knows."""
+    file = preset(Path(study.preset)) if study.preset else None
+    with source.blame(("preset",)):
+        start = read_yaml(file) if file else {}
+    with source.blame(("settings", "method")):
+        hyper = study.settings.get("method", {})
+        known = {each.name for entry in study.methods for each in fields(METHODS[entry.method["name"]])}
+        if not isinstance(hyper, dict):
+            raise UserError("method takes hyper-parameters such as {alpha: 0.1}: list names under methods.")
+        for key in hyper:
+            if key not in known:
+                raise UserError(f"{key} is a setting of none of the methods: they take {', '.join(sorted(known))}.")
+    return {**start, **study.settings, "method": {**start.get("method", {}), **hyper}}
+
+
+def _run(data: Path, settings: dict[str, Any], entry: Entry, budget: Budget, seed: int, planned: dict[str, Run]) -> Run:
+    """A run; what the data suggest is looked up once for all that have the same settings."""
+    method = for_method(settings["method"], entry.method["name"]) | entry.method
+    key = json.dumps({**settings, "method": None}, sort_keys=True, default=str)
+    if key not in planned:
+        planned[key] = plan_run(data, settings | {"method": method}, "the run")
+    return run_from(planned[key].mapping() | {"method": method} | budget.settings | {"seed": seed}, "the run")
+
+
+def _check(run: Run, dataset: Dataset) -> None:
+    """Refuse what training or scoring would refuse later."""
+    cases = training_cases(dataset, run.labelled, run.seed, run.validation, run.test)
+    if run.method.uses_unlabelled() and not cases.unlabelled:
+        raise UserError(f"{run.data} leaves no unlabelled scan for {run.method.name()}: ask for fewer labelled ones.")
+    if not cases_for_test(dataset, run.seed, run.test):
+        raise UserError(f"{run.data} has no labelled test case: add some to its test part.")
+
+
+def _identity(run: Run, study: Study, dataset: Dataset) -> str:
+    """The settings that the run has, without their reasons; of the data, where they are and who is in them."""
+    phantoms = isinstance(study.data, Phantoms)
+    left_out = {"why", "data"} if phantoms else {"why"}
+    settings = {key: value for key, value in run.mapping().items() if key not in left_out and value is not None}
+    parts = {"run": settings, "data": str(study.data) if phantoms else list(_who(dataset))}
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _who(dataset: Dataset) -> Iterator[list[str]]:
+    for part in (dataset.training, dataset.test):
+        for case in part:
+            yield [case.name, case.subject, "labelled" if case.label else "unlabelled"]

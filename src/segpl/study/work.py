@@ -1,0 +1,93 @@
+"""One run of a study from its directory alone: trained, scored, and marked as done or failed.
+
+The directory says what is wanted (`run.yaml`, `evaluation.json`), and what became of it (`done.json`, or `failed.txt`).
+"""
+
+import fcntl
+import json
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from segpl.errors import UserError
+from segpl.evaluation import evaluate
+from segpl.evaluation.shifts import parse_shifts
+from segpl.files import write_text
+from segpl.run import Run, read_run
+from segpl.training import train
+
+EVALUATION, DONE, FAILED, OUTPUT = "evaluation.json", "done.json", "failed.txt", "output.log"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How a run is to be scored."""
+
+    shifts: list[str]
+    samples: int
+
+
+def prepare(directory: Path, run: Run, evaluation: Evaluation) -> None:
+    """Write down what is wanted; what an earlier attempt failed of is forgotten."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / FAILED).unlink(missing_ok=True)
+    run.save(directory)
+    write_text(directory / EVALUATION, json.dumps(asdict(evaluation), indent=2) + "\n")
+
+
+def work(directory: Path) -> None:
+    """Train and score, each from where an earlier attempt stopped; whatever goes wrong is written down."""
+    with _alone(directory):
+        try:
+            _work(directory)
+        except Exception as error:
+            traceback.print_exc()
+            fail(directory, str(error) if isinstance(error, UserError | OSError) else repr(error))
+
+
+def _work(directory: Path) -> None:
+    wanted = Evaluation(**json.loads((directory / EVALUATION).read_text(encoding="utf-8")))
+    started = time.monotonic()
+    train(read_run(directory), directory, resume=True)
+    trained = time.monotonic()
+    scores = evaluate(directory, shifts=parse_shifts(wanted.shifts), samples=wanted.samples)
+    seconds = {"training": trained - started, "evaluation": time.monotonic() - trained}
+    contents = {"evaluation": asdict(wanted), "scores": scores.name, "seconds": seconds}
+    write_text(directory / DONE, json.dumps(contents, indent=2) + "\n")
+
+
+def fail(directory: Path, reason: str) -> None:
+    """Write down why there is no result."""
+    write_text(directory / FAILED, " ".join(reason.split()) + "\n")
+
+
+def failure(directory: Path) -> str | None:
+    """Why the last attempt failed, if it did."""
+    file = directory / FAILED
+    return file.read_text(encoding="utf-8").strip() if file.is_file() else None
+
+
+def result(directory: Path, evaluation: Evaluation) -> dict[str, Any] | None:
+    """What `done.json` says, if the run is trained and scored as wanted."""
+    file = directory / DONE
+    contents = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    whole = contents.get("evaluation") == asdict(evaluation) and (directory / contents["scores"]).is_file()
+    return contents if whole else None
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Wait until no other process works here: one that lost its study may still be ending."""
+    with (directory / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def main() -> None:
+    """Work on the directory that the command names."""
+    work(Path(sys.argv[1]))
