@@ -88,3 +88,18 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def merged(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Settings with dotted keys such as method.alpha put in their place."""
+    result = {key: dict(value) if isinstance(value, dict) else value for key, value in settings.items()}
+    for key, value in given.items():
+        *path, last = key.split(".")
+        place = result
+        for part in path:
+            inner = place.get(part, {})
+            if not isinstance(inner, dict | str):
+                raise UserError(f"{key}: {part} has no settings of its own: leave out what follows it.")
+            place[part] = place = {"name": inner} if isinstance(inner, str) else dict(inner)
+        place[last] = value
+    return result
