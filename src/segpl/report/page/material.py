@@ -1,0 +1,172 @@
+"""What a report is made from: the files of runs, read once, without anything that needs the networks."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from segpl.errors import UserError
+from segpl.report.verdict import LABELS_ALONE
+from segpl.tidy import read_table
+
+KEYS = ["run", "method", "budget", "seed"]
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """One run directory; `method` and `budget` are what its study calls them."""
+
+    folder: Path
+    name: str
+    method: str
+    budget: str
+    settings: Mapping[str, Any]
+    """What run.yaml says."""
+
+    @property
+    def seed(self) -> int:
+        """What drew its split, weights and batches."""
+        return int(self.settings.get("seed", 0))
+
+    @property
+    def failure(self) -> str | None:
+        """Why its study gave it up, if it did."""
+        file = self.folder / "failed.txt"
+        return file.read_text(encoding="utf-8").strip() if file.is_file() else None
+
+    def read(self, name: str) -> Any:
+        """What a YAML or JSON file of the run holds; nothing where there is none."""
+        file = self.folder / name
+        return _read(file) if file.is_file() else {}
+
+    def table(self, name: str) -> pd.DataFrame:
+        """A long table of the run under the names of its study; empty where there is none."""
+        file = self.folder / name
+        if not file.is_file() or not file.stat().st_size:
+            return pd.DataFrame()
+        rows = read_table(file) if name != "log.csv" else pd.read_csv(file)
+        return rows.assign(run=self.name, method=self.method, budget=self.budget, seed=self.seed)
+
+
+@dataclass(frozen=True)
+class Material:
+    """Runs, and their tables one below the other. A table that no run has is empty but has its columns."""
+
+    folders: Sequence[Path]
+    runs: Sequence[RunFolder]
+    scores: pd.DataFrame
+    images: pd.DataFrame
+    curves: pd.DataFrame
+    log: pd.DataFrame
+    study_tables: Sequence[Path] = ()
+    """Markdown files of a study's tables."""
+    regions: Sequence[Mapping[str, Any]] = field(default_factory=list)
+
+    @property
+    def methods(self) -> list[str]:
+        """Those that learn from labels alone first, then in the order of the runs."""
+        names = list(dict.fromkeys(run.method for run in self.runs))
+        return sorted(names, key=lambda name: name not in LABELS_ALONE)
+
+    @property
+    def budgets(self) -> list[str]:
+        """In the order of the runs."""
+        return list(dict.fromkeys(run.budget for run in self.runs))
+
+    @property
+    def baseline(self) -> str | None:
+        """What the others are compared with: whoever learns from labels alone, plain training first."""
+        found = [name for name in self.methods if name in LABELS_ALONE]
+        return sorted(found, key=lambda name: name != "supervised")[0] if found else None
+
+    @property
+    def failed(self) -> list[RunFolder]:
+        """Runs that their study gave up."""
+        return [run for run in self.runs if run.failure]
+
+    @property
+    def clean(self) -> pd.DataFrame:
+        """Scores of the images as they are."""
+        return self.scores[self.scores["shift"] == "clean"]
+
+
+def gather(folders: Sequence[Path]) -> Material:
+    """Read every run in `folders`: a run directory, a folder of some, or a study."""
+    runs = [run for folder in folders for run in _runs(folder)]
+    doubles = {name for name, count in Counter(run.name for run in runs).items() if count > 1}
+    if doubles:
+        runs = [_renamed(run) if run.name in doubles else run for run in runs]
+    runs = sorted(runs, key=lambda run: _natural(run.budget))
+    tasks = [task for run in runs if (task := run.read("task.yaml"))]
+    if any(task != tasks[0] for task in tasks):
+        raise UserError(f"{folders[0]} holds runs of different tasks: name the run directories of one of them.")
+    extra = {"scores": ["metric", "value", "shift", "level", "subject", "case", "region", "labelled"]}
+    extra |= {"images": [*extra["scores"], "image", "foreground"], "log": ["step"]}
+    extra["curves"] = [*extra["scores"], "curve", "x", "y", "voxels"]
+    tables = {kind: _stacked(runs, kind, columns) for kind, columns in extra.items()}
+    reports = [file for folder in folders for file in sorted((folder / "tables").glob("*.md"))]
+    return Material(list(folders), runs, **tables, study_tables=reports, regions=tasks[0]["regions"] if tasks else [])
+
+
+def _runs(folder: Path) -> list[RunFolder]:
+    if not folder.is_dir():
+        raise UserError(f"{folder} is not a folder: give a run directory, a folder of them, or a study.")
+    inside = folder / "runs" if (folder / "runs").is_dir() else folder
+    found = [folder] if (folder / "run.yaml").is_file() else sorted(file.parent for file in inside.glob("*/run.yaml"))
+    if not found:
+        raise UserError(f"{folder} holds no run: make one with segpl train, or give the folder of another.")
+    cells = _cells(folder)
+    return [_run(directory, cells) for directory in found]
+
+
+def _run(folder: Path, cells: Mapping[str, tuple[str, str]]) -> RunFolder:
+    settings = _read(folder / "run.yaml")
+    method = settings.get("method", {})
+    name = str(method.get("name", "") if isinstance(method, dict) else method)
+    label, budget = cells.get(folder.name.rpartition("_seed")[0], (name, _budget(settings)))
+    return RunFolder(folder, folder.resolve().name, label, budget, settings)
+
+
+def _cells(study: Path) -> dict[str, tuple[str, str]]:
+    """What a study calls the method and the budget of a run, by the beginning of its directory's name."""
+    file = study / "tables" / "comparison.csv"
+    if not file.is_file():
+        return {}
+    table = pd.read_csv(file, dtype=str, keep_default_na=False)
+    pairs = zip(table["method"], table["budget"], strict=True)
+    return {"_".join(re.sub(r"[^\w.=]+", "-", word).strip("-.") for word in pair): pair for pair in pairs}
+
+
+def _budget(settings: Mapping[str, Any]) -> str:
+    labelled, slices = settings.get("labelled"), settings.get("slices")
+    subjects = f"{labelled or 'all'} labelled"
+    return f"{subjects}, {slices} slices" if slices else subjects
+
+
+def _natural(text: str) -> list[tuple[bool, int, str]]:
+    """An order in which 2 comes before 10, and words come last."""
+    return [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", text) if part]
+
+
+def _renamed(run: RunFolder) -> RunFolder:
+    name = f"{run.folder.resolve().parent.name}/{run.name}"
+    return RunFolder(run.folder, name, run.method, run.budget, run.settings)
+
+
+def _stacked(runs: Sequence[RunFolder], kind: str, columns: Sequence[str]) -> pd.DataFrame:
+    tables = [table for run in runs if len(table := run.table(f"{kind}.csv"))]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*KEYS, *columns])
+
+
+def _read(file: Path) -> Any:
+    try:
+        text = file.read_text(encoding="utf-8")
+        return json.loads(text) if file.suffix == ".json" else yaml.safe_load(text)
+    except (ValueError, yaml.YAMLError) as error:
+        raise UserError(f"{file} cannot be read ({' '.join(str(error).split())}): write the run again.") from None
