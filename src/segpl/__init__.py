@@ -1,9 +1,23 @@
 """Semi-supervised segmentation of medical images by Bayesian pseudo-labels."""
 
 import os
+from typing import TYPE_CHECKING, Any
 
 # Threads that wait should sleep, not spin: beside other busy processes, spinning made a training step on two cores
 # several times slower, at worst about twenty times. OpenMP reads this when torch is loaded, hence here.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+if TYPE_CHECKING:
+    from segpl.api import Prediction, Predictor, load, train
+
 __version__ = "0.1.0"
+__all__ = ["Prediction", "Predictor", "load", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for, and only then: torch takes seconds, and `segpl --help` needs none of it."""
+    if name not in __all__:
+        raise AttributeError(f"segpl has no {name}")
+    from segpl import api
+
+    return getattr(api, name)

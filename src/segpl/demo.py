@@ -11,6 +11,7 @@ from segpl.evaluation import evaluate
 from segpl.progress import console
 from segpl.report.figures import draw_masks, draw_threshold
 from segpl.report.tables import print_summary, read_scores
+from segpl.report.verdict import verdicts
 from segpl.run import plan_run, read_run
 from segpl.training import train
 
@@ -34,7 +35,10 @@ def demo(task: Task, folder: Path) -> None:
         train(run, directory, resume=True, cache=Cache(folder / "cache"))
         if not (directory / "scores.csv").is_file():
             evaluate(directory)
-    print_summary(read_scores([run / "scores.csv" for run in runs.values()]))
+    scores = read_scores([run / "scores.csv" for run in runs.values()])
+    print_summary(scores)
+    for verdict in verdicts(scores):
+        print(verdict.sentence)
     for file in (_picture(task, folder, data, runs), _threshold(folder / f"{task}-threshold.png", runs["segpl-vi"])):
         print(f"picture: {file}")
     console.print(f"done in {time.monotonic() - started:.0f} s")
