@@ -62,8 +62,6 @@ def test_the_page_is_quiet_complete_and_as_wide_as_the_screen(page):
     assert page.evaluate("[...document.images].every(image => image.complete && image.naturalWidth > 0)")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.title() == "Report: runs"  # a case is called after a script that would change it
-    timing = "performance.getEntriesByType('navigation')[0].loadEventEnd"
-    assert page.evaluate(timing) < 5000  # well under a second on an idle machine
 
 
 def test_slices_move_by_key_and_by_slider(page):

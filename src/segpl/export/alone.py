@@ -67,9 +67,11 @@ class Prepare:
     def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
         """The item with its image replaced."""
         scan = item["image"]
+        name = scan.meta["filename_or_obj"]
         if len(scan) != len(self.windows):
-            name = scan.meta["filename_or_obj"]
             raise ValueError(f"{name} has {len(scan)} channels, but the network takes {len(self.windows)}")
+        if not scan.isfinite().all():
+            raise ValueError(f"{name} holds NaN or infinite values")
         values = scan.numpy().reshape(len(scan), *(*scan.shape[1:], 1)[:3])  # a 2D image has one slice
         image = turned(Image(Path(), values, scan.meta["original_affine"]), self.orientation)
         channels = zip(image.values, self.windows, strict=True)
@@ -77,7 +79,7 @@ class Prepare:
         before, after = image.values.shape[1:], _shape(image, self.preparation)
         scale = np.diag([*np.divide(before, after), 1.0])
         scale[:3, 3] = (np.divide(before, after) - 1) / 2  # the first voxel's middle, not its corner, is the origin
-        notes = {key: scan.meta[key] for key in ("filename_or_obj", "original_affine")}
+        notes = {"filename_or_obj": name, "original_affine": scan.meta["original_affine"]}
         notes |= {"turned_affine": image.affine, "turned_shape": before}
         return {**item, "image": MetaTensor(resample(x, after), torch.from_numpy(image.affine @ scale), notes)}
 

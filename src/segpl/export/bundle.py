@@ -1,6 +1,7 @@
 """A run as a MONAI bundle, which MONAI runs where segpl is not installed."""
 
 import json
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,6 @@ def metadata(trained: Trained) -> dict[str, Any]:
     """What the bundle is, as MONAI's schema asks for it."""
     run, task = trained.run, trained.task
     found = ", ".join(region.name for region in task.regions)
-    tensor = {"type": "image", "spatial_shape": list(run.patch), "dtype": "float32", "is_patch_data": True}
     return {
         "schema": SCHEMA,
         "version": "0.1.0",
@@ -90,25 +90,22 @@ def metadata(trained: Trained) -> dict[str, Any]:
         "data_type": "nibabel",
         "intended_use": "Research. Nobody has checked it for clinical use.",
         "network_data_format": {
-            "inputs": {
-                "image": {
-                    **tensor,
-                    "format": "magnitude",
-                    "num_channels": len(task.channels),
-                    "value_range": [],
-                    "channel_def": dict(enumerate(task.channels)),
-                }
-            },
-            "outputs": {
-                "pred": {
-                    **tensor,
-                    "format": "classes",
-                    "num_channels": len(task.regions),
-                    "value_range": [0, 1],
-                    "channel_def": {place: region.name for place, region in enumerate(task.regions)},
-                }
-            },
+            "inputs": {"image": _tensor(run.patch, "magnitude", task.channels, [])},
+            "outputs": {"pred": _tensor(run.patch, "classes", [region.name for region in task.regions], [0, 1])},
         },
+    }
+
+
+def _tensor(patch: tuple[int, ...], kind: str, channels: Sequence[str], values: list[int]) -> dict[str, Any]:
+    return {
+        "type": "image",
+        "format": kind,
+        "num_channels": len(channels),
+        "spatial_shape": list(patch),
+        "dtype": "float32",
+        "value_range": values,
+        "is_patch_data": True,
+        "channel_def": {str(place): name for place, name in enumerate(channels)},
     }
 
 

@@ -13,6 +13,7 @@ from segpl.errors import UserError
 from segpl.export.places import free_file
 from segpl.export.program import TRACED, Trained, check, prediction, read_trained, tracing, windows
 from segpl.export.substitutes import ONNX
+from segpl.export.words import preparation
 from segpl.files import write_bytes
 from segpl.named import plain
 from segpl.progress import console
@@ -74,6 +75,7 @@ def _described(content: bytes, trained: Trained) -> "onnx.ModelProto":
         "patch": run.patch,
         "spacing": run.spacing,
         "window": run.window,
+        "preparation": preparation(trained),
         "method": run.method.name(),
         "segpl": __version__,
     }

@@ -26,7 +26,8 @@ Every mask has the name and the geometry of its scan. Its values: {values}; 0 el
 ## What happens to a scan
 
 1. MONAI reads it.
-2. `scripts/segmentation.py` prepares it by the very code that prepared the training scans: {preparation}.
+2. `scripts/segmentation.py` prepares it by the very code that prepared the training scans:
+   {preparation}.
 3. MONAI slides windows of {patch} voxels over it, a quarter overlapping, blended by a Gaussian; `models/model.ts`
    gives the probability of each region, with the thresholds and ensembles that the method has learnt.
 4. A voxel belongs to a region where its probability exceeds 0.5; a later region covers an earlier one.
@@ -54,13 +55,16 @@ def readme(trained: Trained, name: str) -> str:
         if many
         else "Each file is a scan.",
         values=", ".join(f"{region.paint} {region.name}" for region in task.regions),
-        preparation=", ".join(_preparation(trained)),
+        preparation=preparation(trained),
         patch=" x ".join(map(str, run.patch)),
     )
 
 
-def _preparation(trained: Trained) -> list[str]:
+def preparation(trained: Trained) -> str:
+    """What is done to a scan before the network sees it."""
     run = trained.run
     clip = [f"CT channels clipped to {run.window[0]:g} to {run.window[1]:g}"] if run.window else []
     grid = [f"resampled to {' x '.join(f'{step:g}' for step in run.spacing)} mm"] if run.spacing else []
-    return ["axes turned as theirs", *clip, "channels normalised one by one over the body", *grid]
+    return ", ".join(
+        ["axes turned as those of the training scans", *clip, "channels normalised one by one over the body", *grid]
+    )

@@ -87,7 +87,8 @@ def _connect(address: str) -> ModuleType:
     try:
         ray.init(address=None if address == "ray" else address, log_to_driver=False, configure_logging=False)
     except (ConnectionError, ValueError, TimeoutError) as error:
-        raise UserError(f"--on {address}: no Ray cluster answers there ({error}): start one, or mend it.") from None
+        said = str(error).strip().splitlines()[-1:]  # Ray may put a whole traceback before it
+        raise UserError(f"--on {address}: no Ray cluster answers there ({''.join(said)}): start one.") from None
     return ray
 
 
