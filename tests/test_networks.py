@@ -1,7 +1,8 @@
 import pytest
 import torch
+from monai.networks.nets import DynUNet
 
-from segpl.networks import ThresholdPosterior, UNet, averaged, strides
+from segpl.networks import ThresholdPosterior, UNet, averaged, returned, strides
 
 
 def test_thin_volumes_are_halved_in_their_plane_alone():
@@ -12,11 +13,38 @@ def test_small_patches_get_a_shallower_network():
     assert strides((16, 16)) == [(1, 1), (2, 2), (2, 2)]
 
 
-def test_unet_is_head_of_features_and_equals_the_network_as_monai_runs_it(patch, network, batch):
+def as_monai_gives_it(theta, inputs):
+    """The same network without any arrangement: axes as in the image, instance norms, plain memory."""
+    levels = strides(theta.patch)
+    plain = DynUNet(
+        len(theta.patch), inputs, theta.regions, [3] * len(levels), levels, levels[1:], filters=theta.widths,
+        norm_name=("INSTANCE", {"affine": True}),
+    )  # fmt: skip
+    weights = {f"skip_layers.{name}": weight for name, weight in theta.body.state_dict().items()}
+    weights |= {f"output_block.{name}": weight for name, weight in theta.head.block.state_dict().items()}
+    inner = {name: weight.movedim(2, -1) if weight.ndim == 5 else weight for name, weight in weights.items()}
+    plain.load_state_dict(inner, strict=False)  # DynUNet also lists its layers one by one: the same tensors
+    return plain
+
+
+def test_unet_equals_the_network_as_monai_gives_it_gradients_too(patch, network, batch):
+    theta = network()
+    plain = as_monai_gives_it(theta, batch.x_l.shape[1])
+    torch.testing.assert_close(theta(batch.x_l), plain(batch.x_l), atol=1e-5, rtol=1e-5)
+    for one in (theta, plain):
+        one(batch.x_l).square().mean().backward()
+    first = theta.body.downsample.conv1.conv.weight.grad
+    expected = plain.skip_layers.downsample.conv1.conv.weight.grad
+    torch.testing.assert_close(returned(first), expected, atol=1e-5, rtol=1e-4)
+    norms = [one.downsample.norm1.weight.grad for one in (theta.body, plain.skip_layers)]
+    torch.testing.assert_close(*norms, atol=1e-5, rtol=1e-4)
+
+
+def test_unet_is_head_of_last_block_of_trunk(patch, network, batch):
     theta = network()
     features = theta.features(batch.x_l)
     assert features.shape == (2, theta.channels, *patch)
-    torch.testing.assert_close(features, theta.body(batch.x_l))
+    torch.testing.assert_close(features, theta.last_block(theta.trunk(batch.x_l)))
     assert torch.equal(theta(batch.x_l), theta.head(features))
 
 

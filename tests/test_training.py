@@ -43,22 +43,27 @@ class StumbleError(Exception):
     pass
 
 
+def train_to_step_3(run, directory, monkeypatch):
+    """One step after the first checkpoint, and no further."""
+    step = Learner.training_step
+
+    def stumble(self, batch, index):
+        if self.global_step == 3:
+            raise StumbleError
+        return step(self, batch, index)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Learner, "training_step", stumble)
+        with pytest.raises(StumbleError):
+            train(run, directory)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_resume_equals_no_stop(method, planned, tmp_path, monkeypatch):
     run = planned(method)
     train(run, tmp_path / "undisturbed")
-    step = Learner.training_step
-
-    def stumble(self, batch, index):
-        if self.global_step == 3:  # one step after the first checkpoint
-            raise StumbleError
-        return step(self, batch, index)
-
-    monkeypatch.setattr(Learner, "training_step", stumble)
-    with pytest.raises(StumbleError):
-        train(run, tmp_path / "stopped")
+    train_to_step_3(run, tmp_path / "stopped", monkeypatch)
     assert not (tmp_path / "stopped/model.safetensors").exists()
-    monkeypatch.undo()
     train(run, tmp_path / "stopped", resume=True)
     assert_same(tmp_path / "undisturbed", tmp_path / "stopped")
 
@@ -129,3 +134,31 @@ def test_a_kill_and_resume_give_the_same_log_and_weights(tumours, tmp_path, segp
     assert process.wait() == -signal.SIGKILL, "the training ended before it could be killed"
     assert segpl("train", tumours, "--out", tmp_path / "killed", "--resume").returncode == 0
     assert_same(tmp_path / "undisturbed", tmp_path / "killed")
+
+
+def test_the_log_goes_to_tensorboard_too_and_a_resumed_run_shows_no_step_twice(planned, tmp_path, monkeypatch):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    run = planned("segpl")
+    train_to_step_3(run, tmp_path / "run", monkeypatch)
+    train(run, tmp_path / "run", resume=True)
+    shown = EventAccumulator(str(tmp_path / "run/tensorboard")).Reload()
+    rows = list(csv.DictReader((tmp_path / "run/log.csv").open()))
+    losses = [(event.step, pytest.approx(event.value)) for event in shown.Scalars("loss")]
+    assert [(int(row["step"]), float(row["loss"])) for row in rows] == losses
+    validated = [event.step for event in shown.Scalars("validation_iou")]
+    assert validated == [int(row["step"]) for row in rows if row["validation_iou"]]
+
+
+def test_a_compiled_run_resumes_as_if_it_had_not_stopped(tumours, tmp_path, monkeypatch):
+    run = plan_run(tumours, {"method": "segpl", "patch": [32, 32], **SMALL, "compile": True})
+    plain = plan_run(tumours, {"method": "segpl", "patch": [32, 32], **SMALL, "compile": False})
+    train(run, tmp_path / "undisturbed")
+    train_to_step_3(run, tmp_path / "stopped", monkeypatch)
+    train(run, tmp_path / "stopped", resume=True)
+    assert_same(tmp_path / "undisturbed", tmp_path / "stopped")
+    train(plain, tmp_path / "plain")
+    (log, _), (other, _) = results(tmp_path / "undisturbed"), results(tmp_path / "plain")
+    assert log != other, "it was compiled indeed: not the same to the last bit"
+    losses = [[float(row["loss"]) for row in csv.DictReader(text.splitlines())] for text in (log, other)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)

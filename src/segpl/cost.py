@@ -24,14 +24,23 @@ class Cost(Callback):
     def __init__(self, file: Path):
         self.file = file
         self.seconds: list[float] = []
+        self.waited: list[float] = []
+        self.ended: float | None = None
 
     def on_train_batch_start(self, trainer: Trainer, learner: Any, batch: Batch, _: int) -> None:
         """Start the watch."""
         self.started = time.perf_counter()
+        if self.ended is not None:
+            self.waited.append(self.started - self.ended)
 
     def on_train_batch_end(self, trainer: Trainer, learner: Any, outputs: Any, batch: Batch, _: int) -> None:
         """Stop it."""
-        self.seconds.append(time.perf_counter() - self.started)
+        self.ended = time.perf_counter()
+        self.seconds.append(self.ended - self.started)
+
+    def on_train_epoch_end(self, trainer: Trainer, learner: Any) -> None:
+        """What comes between two epochs is validation, not waiting for data."""
+        self.ended = None
 
     def on_train_end(self, trainer: Trainer, learner: Any) -> None:
         """Write what was measured; the median, because the first steps and a busy machine are slower."""
@@ -44,6 +53,7 @@ class Cost(Callback):
             "images_per_step": {"labelled": len(batch.x_l), "unlabelled": len(batch.x_u)},
             "seconds_per_step": statistics.median(self.seconds),
             "seconds_of_training": sum(self.seconds),
+            "seconds_between_steps": statistics.median(self.waited) if self.waited else 0.0,
             "steps_timed": len(self.seconds),
             "peak_memory_bytes": peak_memory(),
             "processes": trainer.world_size,

@@ -1,13 +1,7 @@
-"""What a training leaves behind as it goes: `log.csv`, a line of progress, and where it all came from."""
+"""What a training says as it goes: `log.csv`, the same for TensorBoard, and a line of progress."""
 
 import csv
-import hashlib
-import json
-import os
-import platform
-import sys
-from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,6 +9,7 @@ from lightning import Callback, LightningModule, Trainer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from segpl.files import write_text
+from segpl.processes import is_first
 from segpl.progress import console
 
 
@@ -24,6 +19,8 @@ class Logbook(Callback):
     def __init__(self, file: Path):
         self.file = file
         self.rows: list[dict[str, Any]] = []
+        self.written: list[dict[str, Any]] = []
+        """The rows of the last validation."""
 
     def on_train_start(self, trainer: Trainer, learner: LightningModule) -> None:
         """Forget rows that the checkpoint does not know: a killed run may have been ahead of it."""
@@ -41,12 +38,13 @@ class Logbook(Callback):
     def on_train_epoch_end(self, trainer: Trainer, learner: Any) -> None:
         """Write the rows since the last validation; a resumed run ends the epoch of its checkpoint again, with none."""
         if not self.rows:
+            self.written = []
             return
         self.rows[-1] |= {"validation_iou": trainer.callback_metrics.get("validation_iou", ""), **learner.milestones}
         learner.milestones.clear()
         if trainer.is_global_zero:
             self._write()
-        self.rows.clear()
+        self.rows, self.written = [], self.rows
 
     def _write(self) -> None:
         with self.file.open("a", newline="", encoding="utf-8") as stream:
@@ -54,6 +52,37 @@ class Logbook(Callback):
             if stream.tell() == 0:
                 writer.writeheader()
             writer.writerows({key: _plain(value) for key, value in row.items()} for row in self.rows)
+
+
+class TensorBoard(Callback):
+    """The rows of the logbook for TensorBoard too."""
+
+    def __init__(self, logbook: Logbook):
+        self.logbook = logbook
+
+    def on_train_start(self, trainer: Trainer, learner: LightningModule) -> None:
+        """Take back what a killed run showed ahead of its checkpoint."""
+        from torch.utils.tensorboard import SummaryWriter  # a second to import: only for those who have it
+
+        folder = self.logbook.file.with_name("tensorboard")
+        self.board = SummaryWriter(str(folder), purge_step=trainer.global_step + 1)
+
+    def on_train_epoch_end(self, trainer: Trainer, learner: LightningModule) -> None:
+        """Show what the logbook has written."""
+        for row in self.logbook.written:
+            for name, value in row.items():
+                if name != "step" and value != "":
+                    self.board.add_scalar(name, float(value), row["step"])
+        self.board.flush()
+
+    def on_train_end(self, trainer: Trainer, learner: LightningModule) -> None:
+        """Close the file."""
+        self.board.close()
+
+    @staticmethod
+    def beside(logbook: Logbook) -> "list[TensorBoard]":
+        """One, where TensorBoard is installed and this is the process that writes."""
+        return [TensorBoard(logbook)] if find_spec("tensorboard") and is_first() else []
 
 
 class ProgressBar(Callback):
@@ -94,28 +123,6 @@ class ProgressBar(Callback):
     def _seen(self, trainer: Trainer) -> str:
         metrics = trainer.callback_metrics
         return "  ".join(f"{name} {float(metrics[key]):.3f}" for key, name in self.NAMES.items() if key in metrics)
-
-
-def write_provenance(file: Path, data: Path) -> None:
-    """Where a run came from: versions, machine, command, time, data; one more entry each time it goes on."""
-    before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else []
-    packages = ("segpl", "torch", "lightning", "monai", "numpy", "nibabel")
-    contents = {
-        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
-        "packages": {name: version(name) for name in packages},
-        "machine": {"system": platform.platform(), "processors": os.cpu_count()},
-        "data": {"folder": str(data), "fingerprint": _fingerprint(data)},
-    }
-    write_text(file, json.dumps([*before, contents], indent=2) + "\n")
-
-
-def _fingerprint(folder: Path) -> str:
-    """A hash of the names and sizes of all files: cheap, and it changes when a file is added, removed or resized."""
-    files = sorted(file for file in folder.rglob("*") if file.is_file())
-    lines = (f"{file.relative_to(folder).as_posix()} {file.stat().st_size}\n" for file in files)
-    return "sha256:" + hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def _plain(value: Any) -> Any:

@@ -26,22 +26,45 @@ def strides(patch: Sequence[int], levels: int = 5, smallest: int = 4) -> list[tu
     return result
 
 
-class Head(nn.Module):
-    """The last layer, whose logits are in full precision: in half, a confident mistake would have no gradient."""
+def turned(x: Float[Tensor, "B C *space"]) -> Float[Tensor, "B C *turned"]:
+    """A volume with its slices first, as a view; a plane as it is.
+
+    Slices are the thin axis of most scans, and convolutions are written for a long last one: with 3 slices of 176 x 176
+    in this order, and channels last in memory, they run up to three times as fast.
+    """
+    return x.movedim(-1, 2) if x.ndim == 5 else x
+
+
+def returned(x: Float[Tensor, "B C *turned"]) -> Float[Tensor, "B C *space"]:
+    """What `turned` did, undone."""
+    return x.movedim(2, -1) if x.ndim == 5 else x
+
+
+class Block(nn.Module):
+    """A part of the network that may be called by itself, from the outside, where slices come last."""
 
     def __init__(self, block: nn.Module):
         super().__init__()
         self.block = block
 
-    def forward(self, features: Float[Tensor, "B F *space"]) -> Float[Tensor, "B K *space"]:
+    def forward(self, x: Float[Tensor, "B C *space"]) -> Float[Tensor, "B D *space"]:
+        """What the part makes of x."""
+        return returned(self.block(turned(x)))
+
+
+class Head(Block):
+    """The last layer, whose logits are in full precision: in half, a confident mistake would have no gradient."""
+
+    def forward(self, x: Float[Tensor, "B F *space"]) -> Float[Tensor, "B K *space"]:
         """Logits, one channel per region."""
-        return self.block(features).float()
+        return super().forward(x).float()
 
 
 class UNet(nn.Module):
     """theta: MONAI's DynUNet, open at the places where methods reach in.
 
-    encode -> the bottleneck; trunk -> last block -> features -> head -> logits.
+    encode -> the bottleneck; trunk -> last block -> features -> head -> logits. Inside it is arranged for speed: norms
+    with the faster kernel and, where the patch is a volume, slices first and channels last in memory.
     """
 
     def __init__(
@@ -56,42 +79,54 @@ class UNet(nn.Module):
         self.channels, self.regions, self.patch = channels, regions, tuple(patch)
         shrink = [tuple(step) for step in levels or strides(patch)]
         self.widths = [channels * 2**level for level in range(len(shrink))]
+        inside = [step[-1:] + step[:-1] for step in shrink] if len(patch) == 3 else shrink
         network = DynUNet(
             spatial_dims=len(patch),
             in_channels=inputs,
             out_channels=regions,
-            kernel_size=[3] * len(shrink),
-            strides=shrink,
-            upsample_kernel_size=shrink[1:],
+            kernel_size=[3] * len(inside),
+            strides=inside,
+            upsample_kernel_size=inside[1:],
             filters=self.widths,
             norm_name=("INSTANCE", {"affine": True}),
         )
+        _one_group_a_channel(network)
         self.body, self.head = network.skip_layers, Head(network.output_block)
+        if len(patch) == 3:  # planes are faster as they are on a processor; on a GPU, training turns them too
+            self.to(memory_format=torch.channels_last_3d)  # type: ignore[call-overload]
 
     @property
-    def last_block(self) -> nn.Module:
+    def last_block(self) -> Block:
         """The last convolutional block of the decoder."""
-        return self.body.upsample.conv_block
+        return Block(self.body.upsample.conv_block)
 
     def encode(self, x: Float[Tensor, "B C *space"]) -> Float[Tensor, "B W *small"]:
         """The features at the bottom of the U."""
-        layer = self.body
+        x, layer = turned(x), self.body
         while hasattr(layer, "downsample"):
             x, layer = layer.downsample(x), layer.next_layer
-        return layer(x)
+        return returned(layer(x))
 
     def trunk(self, x: Float[Tensor, "B C *space"]) -> Float[Tensor, "B D *space"]:
         """All but the last block: what came up through the decoder beside what was skipped."""
-        skipped = self.body.downsample(x)
-        return torch.cat([self.body.upsample.transp_conv(self.body.next_layer(skipped)), skipped], dim=1)
+        skipped = self.body.downsample(turned(x))
+        return returned(torch.cat([self.body.upsample.transp_conv(self.body.next_layer(skipped)), skipped], dim=1))
 
     def features(self, x: Float[Tensor, "B C *space"]) -> Float[Tensor, "B F *space"]:
         """What the head, and phi, read."""
-        return self.last_block(self.trunk(x))
+        return returned(self.body(turned(x)))
 
     def forward(self, x: Float[Tensor, "B C *space"]) -> Float[Tensor, "B K *space"]:
         """Logits, one channel per region."""
         return self.head(self.features(x))
+
+
+def _one_group_a_channel(network: nn.Module) -> None:
+    """Affine instance norms as the group norms that they are: the same function and weights, with a faster kernel."""
+    for parent in list(network.modules()):
+        for name, norm in parent.named_children():
+            if isinstance(norm, nn.InstanceNorm2d | nn.InstanceNorm3d):
+                setattr(parent, name, nn.GroupNorm(norm.num_features, norm.num_features, norm.eps))
 
 
 class ThresholdPosterior(nn.Module):

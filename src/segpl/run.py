@@ -68,6 +68,8 @@ class Run:
     """Step in when the pseudo-labels go empty or full while the labels are not."""
     validate_every: PositiveInt = 50
     """Steps between validations; a checkpoint is kept after each."""
+    compile: bool | None = None
+    """Compile the networks, which takes up to a minute and then saves a fifth; null does so in long runs."""
     spacing: tuple[PositiveFloat, ...] | None = None
     """Millimetres between voxels that images are resampled to; null leaves them as they are."""
     window: tuple[float, float] | None = None

@@ -19,7 +19,8 @@ from torch.optim.lr_scheduler import PolynomialLR
 from torch.utils.data import DataLoader
 
 from segpl.augment import draw_view
-from segpl.cost import Cost
+from segpl.compiling import Compiler, repays
+from segpl.cost import Cost, counted
 from segpl.data.batches import Steps, keep_slices
 from segpl.data.cache import Cache, default_folder
 from segpl.data.layouts import read_dataset
@@ -28,10 +29,11 @@ from segpl.data.splits import TrainingCases, training_cases
 from segpl.draws import Stream, seeds
 from segpl.errors import UserError
 from segpl.files import write_bytes, write_text
-from segpl.logbook import Logbook, ProgressBar, write_provenance
+from segpl.logbook import Logbook, ProgressBar, TensorBoard
 from segpl.monitor import Guard, Monitor, health, shares
 from segpl.processes import ALONE, Processes, is_first
 from segpl.progress import console
+from segpl.provenance import write_provenance
 from segpl.run import RUN_FILE, SPLIT_FILE, WEIGHTS_FILE, Run, read_run, save_task
 from segpl.scores import iou
 from segpl.types import Batch
@@ -56,6 +58,13 @@ class Learner(lightning.LightningModule):
         self.caution, self.healthy = 1.0, False
         self.milestones: dict[str, float] = {}
         self.validated: list[Tensor] = []
+        wanted = repays(self._operations()) if run.compile is None else run.compile
+        self.compiler = Compiler(model, wanted)
+
+    def _operations(self) -> float:
+        """Of the whole run, roughly: a step goes forwards once, and backwards at twice the cost, with each image."""
+        forward = counted(lambda: self.run.method.predict(self.model, self.probe.x_l[:1]))
+        return 3.0 * forward * (len(self.probe.x_l) + len(self.probe.x_u)) * self.run.steps
 
     def probe_here(self) -> Batch:
         """The same few images at every validation, where the model is."""
@@ -70,7 +79,9 @@ class Learner(lightning.LightningModule):
         start = self.global_step
         block = range(start, min(start + self.run.validate_every, self.run.steps))
         mine = replace(self.steps, process=self.trainer.global_rank, processes=self.trainer.world_size)
-        return DataLoader(mine, batch_size=None, sampler=block)
+        # A step on a processor takes seconds and its crops milliseconds; a GPU would wait for them.
+        gpu = torch.cuda.is_available()
+        return DataLoader(mine, batch_size=None, sampler=block, num_workers=int(gpu), pin_memory=gpu)
 
     def val_dataloader(self) -> DataLoader[Sequence[Tensor]]:
         """Image and truth of the validation cases, one whole case after the other."""
@@ -86,7 +97,7 @@ class Learner(lightning.LightningModule):
             view = draw_view(mine, self.run.augment)
             batch = batch._replace(x_l=view.image(batch.x_l), y_l=view.label(batch.y_l))
         method = self.run.method.cautious(self.caution)
-        losses = method.losses(self.model, batch, progress=step / self.run.steps)
+        losses = self.compiler(lambda: method.losses(self.model, batch, progress=step / self.run.steps))
         self.guard.watch(losses)
         rates = {"learning_rate": self.trainer.optimizers[0].param_groups[0]["lr"], "alpha_factor": self.caution}
         seen = {"loss": losses.total, **losses.terms, **losses.watched, **health(losses, batch)}
@@ -119,7 +130,7 @@ class Learner(lightning.LightningModule):
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         """Adam with polynomial decay, step by step."""
-        optimiser = torch.optim.Adam(self.model.parameters(), lr=self.run.learning_rate)
+        optimiser = torch.optim.Adam(self.model.parameters(), lr=self.run.learning_rate, fused=True)
         decay = PolynomialLR(optimiser, total_iters=self.run.steps, power=0.9)
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": decay, "interval": "step"}}
 
@@ -187,7 +198,11 @@ def _fit(learner: Learner, directory: Path, processes: Processes, watchers: Sequ
         save_on_train_epoch_end=True,
         enable_version_counter=False,
     )
-    half = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+    logbook = Logbook(directory / "log.csv")
+    gpu = torch.cuda.is_available()
+    half = gpu and torch.cuda.is_bf16_supported()
+    if gpu and len(run.patch) == 2:
+        learner.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Lightning's advice on workers and intervals is settled here on purpose
@@ -202,7 +217,8 @@ def _fit(learner: Learner, directory: Path, processes: Processes, watchers: Sequ
             callbacks=[
                 *([learner.guard] if run.guard else []),
                 Monitor(),  # after the guard: it labels with the weights that the run goes on with
-                Logbook(directory / "log.csv"),
+                logbook,
+                *TensorBoard.beside(logbook),
                 ProgressBar(run.method.name(), run.steps),
                 Cost(directory / "cost.json"),
                 keep,
@@ -217,7 +233,8 @@ def _fit(learner: Learner, directory: Path, processes: Processes, watchers: Sequ
         )
         last = directory / LAST
         try:
-            trainer.fit(learner, ckpt_path=last if last.is_file() else None, weights_only=False)
+            with torch.compiler.set_stance("force_eager"):
+                trainer.fit(learner, ckpt_path=last if last.is_file() else None, weights_only=False)
         except SystemExit:  # what Lightning makes of Ctrl-C
             raise KeyboardInterrupt from None
         except (UnpicklingError, EOFError):

@@ -61,7 +61,7 @@ def predict_slabs(
 
     MONAI divides by the sum of the weights, after which slabs could not be added up. Hence it averages here, and the
     weights travel with the weighted values as one more channel; how many windows a plane was averaged over is known.
-    Memory: 4 (M + C + 3) bytes for each voxel of a slab, which a consumer lets go before it asks for the next.
+    Memory: 4 (M + C + 12) bytes for each voxel of a slab, measured with what a consumer does to it in between.
     """
     size, overlaps = (*patch, 1)[:3], (overlap, overlap, overlap if len(patch) == 3 else 0.0)
     weight = compute_importance_map(size, mode="gaussian", device=device or x.device)

@@ -149,7 +149,7 @@ def test_a_program_keeps_learnt_thresholds_and_is_bound_to_no_device(prior, draw
 
 
 def test_files_that_are_numbered_are_channels(tmp_path):
-    for name in ("b_0001.nii.gz", "b_0000.nii.gz", "a.nii", "c_2019.nii.gz", "notes.txt"):
+    for name in ("b_0001.nii.gz", "b_0000.nii.gz", "a.nii", "c_2019.nii.gz", "notes.txt", "._a.nii", "a.nii.part"):
         (tmp_path / name).touch()
     found = [[file.rpartition("/")[2] for file in case["image"]] for case in cases(str(tmp_path), channels=2)]
     assert found == [["a.nii"], ["b_0000.nii.gz", "b_0001.nii.gz"], ["c_2019.nii.gz"]]

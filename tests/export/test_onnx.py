@@ -18,7 +18,9 @@ from segpl.export.substitutes import ONNX, average_pool, beta_quantile, erfinv
 from segpl.methods import METHODS
 from segpl.priors import BetaPosterior
 
-PATCHES = [(16, 16), (16, 16, 4)]
+FLAT, DEEP = (16, 16), (16, 16, 4)
+EVERY = [(method, FLAT) for method in METHODS] + [(method, DEEP) for method in ("segpl", "segpl-em", "deep-ensemble")]
+"""All methods in 2D; in 3D, where thresholds are tested too, one network, an averaged one, and several."""
 THRESHOLDS = [{"name": "segpl-vi", "prior": {"name": name}} for name in ("normal", "confident", "categorical", "beta")]
 
 
@@ -35,8 +37,7 @@ def assert_same_prediction(directory, file):
         torch.testing.assert_close(outputs(file, image), prediction(trained)(image), atol=1e-4, rtol=0)
 
 
-@pytest.mark.parametrize("patch", PATCHES, ids=["2D", "3D"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("method", "patch"), EVERY, ids=lambda value: value if value in METHODS else f"{len(value)}D")
 def test_every_method_predicts_in_onnxruntime_what_it_predicts_here(method, patch, drawn, tmp_path):
     members = {"members": 2} if method == "deep-ensemble" else {}
     directory = drawn({"name": method, **members}, patch)

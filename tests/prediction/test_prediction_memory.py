@@ -59,7 +59,8 @@ def test_memory_stays_below_the_formula(predictor, tmp_path, monkeypatch):
     def predict():
         predictor.predict(tmp_path / "scan.nii", samples=SAMPLES).save(tmp_path / "mask.nii.gz")
 
-    formula = max(22 + 4, 4 + 2 * 2 * REGIONS, 4 * 2 * REGIONS + 2) * voxels.size / 1e6
+    maps = 2 * REGIONS
+    formula = max(2 + 17 + 4, 4 + 2 * maps, 2 * maps + 2 * (REGIONS + 1)) * voxels.size / 1e6
     limit = formula + 60  # for slabs and windows
     assert limit < 4 * SAMPLES * REGIONS * voxels.size / 1e6 / 1.5, "far from all samples at once"
     assert megabytes(predict) < limit

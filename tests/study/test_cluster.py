@@ -1,6 +1,7 @@
 """A study on a Ray cluster: machines may die, and the tables are those of this machine alone."""
 
 import json
+import socket
 import sys
 import time
 from threading import Thread
@@ -9,7 +10,8 @@ import pytest
 
 from segpl.errors import UserError
 from segpl.study import run_study
-from segpl.study.cluster import Share, _places, _share
+from segpl.study.cluster import LostError, Share, _places, _share, _wanted, on_machine
+from segpl.study.work import Evaluation, prepare
 
 
 def test_without_ray_one_sentence_says_how_to_get_it(study_file, tmp_path, monkeypatch):
@@ -46,6 +48,38 @@ def test_where_there_are_gpus_each_run_gets_one():
 def test_a_cluster_without_machines_is_an_error():
     with pytest.raises(UserError, match="no machine with a free core"):
         _share([], workers=1)
+
+
+@pytest.fixture
+def prepared(study_file, jobs_of, tmp_path):
+    """A run directory on this machine, before anything was done."""
+    job = jobs_of(study_file)[0]
+    prepare(tmp_path / "here", job.run, Evaluation(["ood=0.1"], 1))
+    return tmp_path / "here"
+
+
+def test_a_machine_without_a_common_disk_gets_what_it_needs_and_returns_what_it_made(prepared, tmp_path, pretend):
+    there = tmp_path / "there"
+    files = on_machine(str(there), _wanted(prepared), threads=1)
+    assert set(_wanted(prepared)) == {"run.yaml", "evaluation.json"}
+    assert {"scores.csv", "done.json", "cost.json", "run.yaml", "output.log"} <= set(files)
+    assert files["scores.csv"] == (there / "scores.csv").read_bytes()
+
+
+def test_a_trained_run_is_sent_along_when_only_its_scoring_changes(prepared, tmp_path, pretend):
+    (prepared / "model.safetensors").write_bytes(b"weights")
+    files = on_machine(str(tmp_path / "there"), _wanted(prepared), threads=1)
+    assert files["model.safetensors"] == b"weights"
+
+
+def test_a_failure_elsewhere_names_the_machine_and_a_death_is_tried_again(prepared, tmp_path, pretend):
+    pretend[0].write_text(json.dumps({"supervised 0": "fail"}))
+    files = on_machine(str(tmp_path / "there"), _wanted(prepared), threads=1)
+    assert files["failed.txt"].decode() == f"the scanner was on fire (on {socket.gethostname()})\n"
+    pretend[0].write_text(json.dumps({"supervised 0": "die"}))
+    with pytest.raises(LostError, match="was ended by SIGKILL"):
+        on_machine(str(tmp_path / "there"), _wanted(prepared), threads=1)
+    assert not (tmp_path / "there/failed.txt").exists()
 
 
 @pytest.fixture

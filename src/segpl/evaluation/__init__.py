@@ -16,7 +16,7 @@ from segpl.errors import UserError
 from segpl.evaluation.judging import Judge
 from segpl.evaluation.ledger import Ledger, Tables
 from segpl.evaluation.shifts import Clean, Shift
-from segpl.files import write_text
+from segpl.files import file_name, write_text
 from segpl.progress import console, track
 from segpl.run import RUN_FILE, SPLIT_FILE, WEIGHTS_FILE, Run, load_model, read_run, read_task
 from segpl.temperature import TEMPERATURE_FILE, read_temperature, save_temperature
@@ -44,11 +44,16 @@ def evaluate(
     suffix = (f"-{data.resolve().name}" if data else "") + (f"-{samples}-samples" if samples > 1 else "")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = load_model(directory, run).to(device).requires_grad_(False)
-    masks, probabilities = (directory / f"{kind}{suffix}" for kind in ("masks", "probabilities"))
-    judge = Judge(run, task, model, device, samples, tolerance, masks, probabilities)
+    masks, probabilities, measured = (
+        directory / f"{kind}{suffix}" for kind in ("masks", "probabilities", "evaluation")
+    )
+    pictured = min(case.name for case in cases)
+    judge = Judge(
+        run, task, model, device, samples, tolerance, masks, probabilities, measured / file_name(pictured), pictured
+    )
     temperature = _temperature(judge, directory, split["validation"])
     key = {"version": VERSION, "samples": samples, "tolerance": tolerance, "temperature": temperature}
-    ledger = Ledger(directory / f"evaluation{suffix}", key | _contents(directory, cases))
+    ledger = Ledger(measured, key | _contents(directory, cases))
     ledger.open()
     _measure(ledger, judge, cases, shifts, temperature, directory.name)
     if judge.rates:

@@ -94,8 +94,8 @@ class BiasField(Artefact):
     name = "bias"
 
     def record(self, signal: Tensor, draw: np.random.Generator) -> Tensor:
-        """A smooth factor: e to a polynomial of third order, with coefficients of up to 0.15 per level."""
-        return _simulate(torchio.BiasField((0.15 * self.level * draw.uniform(-1, 1, 20)).tolist(), order=3), signal)
+        """A smooth factor: e to a polynomial of third order, with coefficients of up to 0.1 per level."""
+        return _simulate(torchio.BiasField((0.1 * self.level * draw.uniform(-1, 1, 20)).tolist(), order=3), signal)
 
 
 class Spike(Artefact):

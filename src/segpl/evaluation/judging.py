@@ -25,7 +25,7 @@ from segpl.evaluation.measuring import (
     mask_scores,
     reliability_rows,
 )
-from segpl.evaluation.saving import save_mask, save_probabilities
+from segpl.evaluation.saving import save_mask, save_probabilities, save_slice
 from segpl.evaluation.shifts import Clean, Shift
 from segpl.files import file_name
 from segpl.progress import track
@@ -49,8 +49,14 @@ class Judge:
     masks: Path
     probabilities: Path
     """Folders for what was found in the clean images."""
+    pictures: Path
+    """Folder for what a case looks like under each shift."""
+    pictured: str
+    """The case that is kept as a picture."""
     rates: list[float] = field(default_factory=list)
     """Voxels per second of each clean prediction."""
+    clean: dict[str, Float[Tensor, "S K X Y Z"]] = field(default_factory=dict)
+    """What was found in the case at hand as it is: a sweep's level 0 needs no second look."""
 
     def measure(self, case: Case, shift: Shift, temperature: float | None) -> Tables:
         """All numbers of a case under a shift; with a temperature, those of the calibrated probabilities too."""
@@ -87,26 +93,33 @@ class Judge:
     def _predicted(self, case: Case, shift: Shift) -> tuple[Float[Tensor, "S K X Y Z"], Truth]:
         """The probabilities of the shifted case in the geometry of its label, and the label."""
         volume, truth = _read(case, self.task, self.run.preparation)
-        started = time.perf_counter()
-        p = self._probabilities(volume, shift)
-        if isinstance(shift, Clean):
+        if shift.level or case.name not in self.clean:
+            x = self._shifted(volume, shift)
+            if case.name == self.pictured:
+                save_slice(self.pictures / f"{shift.name}={shift.level:g}.png", x, volume.x, truth.y)
+            started = time.perf_counter()
+            p = predict_volume(self._predict, x, self.run.patch).cpu()
+            if shift.level:
+                return resample(p, truth.y.shape[1:]), truth
             self.rates.append(volume.x[0].numel() / (time.perf_counter() - started))
-        return resample(p, truth.y.shape[1:]), truth
+            self.clean.clear()
+            self.clean[case.name] = resample(p, truth.y.shape[1:])
+        return self.clean[case.name], truth
 
-    def _probabilities(self, volume: Volume, shift: Shift) -> Float[Tensor, "S K X Y Z"]:
-        """An attack works window by window, so that its memory stays bounded."""
+    def _shifted(self, volume: Volume, shift: Shift) -> Float[Tensor, "C X Y Z"]:
+        """What the network is shown. An attack works window by window, so that its memory stays bounded."""
         assert volume.y is not None, "test cases are labelled"
-        patch, seed = self.run.patch, zlib.crc32(volume.case.name.encode())
         x, y = volume.x.to(self.device), volume.y.to(self.device)
+        seed = zlib.crc32(volume.case.name.encode())
 
         def attacked(both: Tensor) -> Tensor:
             return shift(both[:, : len(x)], both[:, len(x) :], self._predict, seed)[None]
 
         if shift.level and shift.by_window:
-            (x,) = predict_volume(attacked, torch.cat([x, y.to(x)]), patch, overlap=0)
+            (x,) = predict_volume(attacked, torch.cat([x, y.to(x)]), self.run.patch, overlap=0)
         elif shift.level:
             (x,) = shift(x[None], y[None].to(x), self._predict, seed)
-        return predict_volume(self._predict, x, patch).cpu()
+        return x
 
     def _predict(self, x: Float[Tensor, "B C *space"]) -> Float[Tensor, "S B K *space"]:
         return self.run.method.predict(self.model, x, self.samples)

@@ -38,7 +38,7 @@ from torch.nn.functional import interpolate
 def cases(folder: str, channels: int) -> list[dict[str, list[str]]]:
     """The NIfTI scans of a folder; files such as a_0000.nii.gz and a_0001.nii.gz are the channels of one."""
     found: dict[str, list[str]] = {}
-    for file in sorted(Path(folder).glob("*.nii*")):
+    for file in sorted(file for file in Path(folder).glob("*.nii*") if re.fullmatch(r"[^.].*\.nii(\.gz)?", file.name)):
         numbered = re.fullmatch(r"(.+)_(\d{4})\.nii(\.gz)?", file.name)
         name = numbered[1] if numbered and int(numbered[2]) < channels else file.name
         found.setdefault(name, []).append(str(file))

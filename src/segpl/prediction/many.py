@@ -76,15 +76,15 @@ def _fits(case: Case) -> Iterator[None]:
 def predict_files(directory: Path, inputs: Sequence[Path], order: Order, device: str = "auto") -> Path:
     """Predict all scans in `inputs` and return `cases.csv`, which lies beside the masks.
 
-    Memory. With V voxels of a scan as stored (b bytes each) and v on the network's grid, C channels, K regions, M = K
-    maps or, of S > 1 samples, 2 K, the most that is held at once, beside the network and its S K probabilities of four
-    windows, is
+    Memory. With V voxels of a scan as stored (b bytes each), v on the network's grid and s in a slab (4 million, or one
+    row of windows), C channels, K regions and M maps (K, or 2 K with samples), the most that is held at once, beside
+    the network and its probabilities of four windows, is
 
-        reading    (b C + 20) V + 4 C v
-        network    4 C v + 2 M v + 4 (M + 2) s       s: a slab, 8 million voxels or the depth of one window
-        writing    2 M (v + V) + 2 K V + 2 V
+        reading    (b C + 17) V + 4 C v
+        network    (4 C + 2 M) v + 4 (M + C + 12) s
+        writing    2 M (v + V) + 2 (K + 1) V + 70 s
 
-    bytes: it does not grow with S. Of several scans one is read, one in the network and one written at a time.
+    bytes, whatever the number of samples. Of several scans, one is read, one is in the network and one is written.
     """
     predictor = load(directory, device)
     cases = find_cases(inputs, predictor.task)

@@ -16,6 +16,7 @@ from markupsafe import Markup
 from PIL import Image
 
 from segpl.files import write_text
+from segpl.provenance import code_hash
 from segpl.report.figures import COLOURS
 from segpl.report.page.drawing import draw_pictures, draw_plots
 from segpl.report.page.material import Material, gather
@@ -77,15 +78,6 @@ def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
     )
     write_text(file, page)
     return file
-
-
-def code_hash() -> str:
-    """A hash of the program that makes the report."""
-    folder = Path(str(files("segpl")))
-    digest = hashlib.sha256()
-    for file in sorted(folder.rglob("*.py")):
-        digest.update(file.relative_to(folder).as_posix().encode() + b"\0" + file.read_bytes())
-    return f"sha256:{digest.hexdigest()}"
 
 
 def in_script(value: Any) -> Markup:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from segpl.report.page.confidence import draw_price, draw_reliability, draw_risk, price, reliability, risk
 from segpl.report.page.learning import course, draw_course, draw_thresholds, thresholds
 from segpl.report.page.material import Material
-from segpl.report.page.pictures import draw_doubts, draw_masks, draw_temperatures
+from segpl.report.page.pictures import draw_doubts, draw_levels, draw_masks, draw_temperatures
 from segpl.report.page.quality import (
     agreement,
     draw_agreement,
@@ -176,5 +176,12 @@ PICTURES = (
         "0.1 is truly undecided; what stays bright at 15 is very sure.",
         "Confidence maps of one slice at temperatures 0.1, 1 and 15, one row a method.",
         lambda cases: [cases[len(cases) // 2]], draw_temperatures, Scan.has_probabilities,
+    ),
+    Picture(
+        "levels", "robust", "What each level looks like",
+        "One test case under every shift, from the image as it is on the left to the strongest level. Judge a fall "
+        "of the curves by what you see here: attacks are hardly visible, artefacts a clinician would notice.",
+        "One slice of a test case under each shift, a row a shift, levels rising to the right.",
+        lambda cases: [min(cases)], draw_levels, lambda scan: bool(scan.levels()),
     ),
 )  # fmt: skip

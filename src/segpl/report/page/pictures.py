@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from PIL import Image
 
 from segpl.report.figures import COLOURS
 from segpl.report.page.scans import Scan, entropy, in_region
@@ -68,6 +69,20 @@ def draw_temperatures(scans: Sequence[Scan]) -> Figure:
         row[0].set_ylabel(name, fontsize=8)
         for axis, temperature in zip(row[1:], TEMPERATURES, strict=True):
             _show(axis, scan, 2 * confidence(p[0, ..., z], temperature) - 1)
+    return figure
+
+
+def draw_levels(scans: Sequence[Scan]) -> Figure:
+    """A row a shift: one slice from the image as it is to the strongest level."""
+    (scan,) = scans
+    rows = {shift: list(levels.items())[:1] + list(levels.items())[1:][-5:] for shift, levels in scan.levels().items()}
+    figure, axes = _grid(len(rows), [""] * max(map(len, rows.values())))
+    for row, (shift, levels) in zip(axes, rows.items(), strict=True):
+        row[0].set_ylabel(shift, fontsize=8)
+        for axis, (level, file) in zip(row, levels, strict=False):
+            plane = np.asarray(Image.open(file)) / 255
+            _show(axis, scan, _rgb(plane[::-1] if scan.upwards else plane))
+            axis.set_title(f"{level:g}", fontsize=8)
     return figure
 
 

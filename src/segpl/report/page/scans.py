@@ -67,6 +67,17 @@ class Scan:
         values = _voxels(file).reshape(*self.shape, -1)
         return np.stack([on_screen(values[..., k], self.upwards) for k in range(values.shape[-1])])
 
+    def levels(self) -> dict[str, dict[float, Path]]:
+        """What it looks like under each shift, as pictures of one slice by level, where they were kept."""
+        found: dict[str, dict[float, Path]] = {}
+        folders = [run.folder / "evaluation" / file_name(self.name) for run in self.runs.values()]
+        files = [file for folder in folders for file in folder.glob("*=*.png")]
+        for file in files:
+            shift, _, level = file.stem.partition("=")
+            found.setdefault(shift, {}).setdefault(float(level), file)
+        clean = found.pop("clean", {})
+        return {shift: dict(sorted((clean | levels).items())) for shift, levels in sorted(found.items())}
+
     def _probabilities_file(self, method: str) -> Path:
         return self.runs[method].folder / "probabilities" / f"{file_name(self.name)}.nii.gz"
 

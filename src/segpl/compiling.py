@@ -1,0 +1,44 @@
+"""Compiled networks, for runs that are long enough to repay the compiler."""
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from segpl.networks import UNet
+from segpl.progress import console
+from segpl.types import Losses
+
+REPAYS = {"cpu": 2e13, "cuda": 5e15}
+"""Floating-point operations of a whole run from which on compiling takes less time than it saves."""
+
+
+class Compiler:
+    """Runs a method's losses with compiled networks if `wanted`, and without where that fails.
+
+    The networks are compiled when they are first called in a training step. Validation and all else goes without, under
+    the stance that `training` sets: it has images of other shapes, for which the compiler would start again.
+    """
+
+    def __init__(self, model: nn.Module, wanted: bool):
+        self.stance = "default" if wanted else "force_eager"
+        for module in model.modules():
+            if wanted and isinstance(module, UNet):
+                module.body.compile(dynamic=False)
+
+    def __call__(self, losses: Callable[[], Losses]) -> Losses:
+        """The losses of a step."""
+        try:
+            with torch.compiler.set_stance(self.stance):
+                return losses()
+        except RuntimeError as error:
+            if self.stance == "force_eager":
+                raise
+            console.print(f"The networks could not be compiled ({str(error).splitlines()[0]}): going on without.")
+            self.stance = "force_eager"
+            return self(losses)
+
+
+def repays(operations: float) -> bool:
+    """Whether a run of so many operations is worth compiling for, on the device at hand."""
+    return operations > REPAYS["cuda" if torch.cuda.is_available() else "cpu"]
