@@ -25,6 +25,7 @@ class Stream(IntEnum):
     SHIFT = 7
     VIEW = 8
     SLICES = 9
+    FOREGROUND = 10
 
 
 class Purpose(IntEnum):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from segpl.data.batches import Steps, crop, keep_slices, turn
+from segpl.data.batches import REMEMBERED, Steps, crop, keep_slices, turn
 from segpl.data.cases import Case
 from segpl.data.loading import Volume, normalise
 from segpl.draws import Purpose, Stream, uniform
@@ -132,3 +132,17 @@ def test_shares_make_up_the_batch():
     for part, first, second in zip(whole, *shares, strict=True):
         assert torch.equal(part[0::2], first)
         assert torch.equal(part[1::2], second)
+
+
+def test_patches_are_centred_on_all_of_a_large_region_and_little_is_remembered():
+    """More voxels than are remembered: those that are lie anywhere in it."""
+    large = volume(0, shape=(40, 36, 5))
+    large.y[0] = True
+    road = Steps([large], [], 0, (8, 8), 2, 1, foreground=1.0)
+    for step in range(50):
+        road[step]
+    ((whole, _),) = road.found.values()
+    assert len(whole) == REMEMBERED < large.y[0].sum()
+    assert (whole.min(0) == 0).all()
+    assert (whole.max(0) == (39, 35, 4)).all()
+    assert len(np.unique(whole, axis=0)) == REMEMBERED

@@ -1,6 +1,7 @@
 """The cache: prepared once, trusted only when whole, rebuilt when anything changes, bounded."""
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -10,9 +11,10 @@ import pytest
 import torch
 
 import segpl.data.cache
-from segpl.data.cache import Cache
+from segpl.data.cache import Cache, open_volume, write_volume
+from segpl.data.cases import Case
 from segpl.data.layouts import read_dataset
-from segpl.data.loading import Preparation, load
+from segpl.data.loading import Preparation, Volume, load
 
 
 @pytest.fixture
@@ -140,3 +142,21 @@ def test_a_patch_does_not_load_its_volume(data, tmp_path):
         low, high = (int(edge, 16) for edge in line.split()[0].split("-"))
         mapped |= low <= address < high and line.endswith("x.npy")
     assert mapped
+
+
+def test_thousands_of_volumes_can_be_open_at_once(tmp_path):
+    """A process may have some thousand files open: far fewer than a data set may have volumes."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(list(Path("/proc/self/fd").iterdir())) + 20, before[1]))
+    try:
+        found = []
+        for number in range(60):
+            case = Case(str(number), str(number), (Path("x"),), Path("y"))
+            (tmp_path / case.name).mkdir()
+            x = torch.full((1, 3, 4, 5), float(number))
+            write_volume(tmp_path / case.name, Volume(case, x, x == number))
+            found.append(open_volume(tmp_path / case.name, case))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert [volume.x.unique().item() for volume in found] == list(range(60))
+    assert all(volume.y.all() for volume in found)

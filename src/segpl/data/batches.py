@@ -1,8 +1,8 @@
 """What is in step s: which images, which crops. A pure function of the seed and s."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -14,6 +14,9 @@ from segpl.data.loading import Volume
 from segpl.draws import Stream, generator, seeds
 from segpl.errors import UserError
 from segpl.types import Batch
+
+REMEMBERED = 2000
+"""Foreground voxels of a volume and region that patches are centred on."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,8 @@ class Steps(TorchDataset[Batch]):
     process: int = 0
     processes: int = 1
     """Several processes deal the images of a step out among themselves, each kind in turn."""
+    found: dict[int, Sequence[np.ndarray]] = field(default_factory=dict, compare=False, repr=False)
+    """Foreground voxels by labelled volume, as far as they have been looked for."""
 
     def __getitem__(self, step: int) -> Batch:
         mine = slice(self.process, None, self.processes)
@@ -49,7 +54,7 @@ class Steps(TorchDataset[Batch]):
     def _labelled_patch(self, index: int) -> tuple[Float[Tensor, "C *space"], Float[Tensor, "K *space"]]:
         which = turn(self.seed, Stream.LABELLED_TURN, index, len(self.labelled))
         volume, draw = self.labelled[which], generator(self.seed, Stream.LABELLED_CROP, index)
-        corner = self._corner(volume, draw, self._foreground[which])
+        corner = self._corner(volume, draw, self._foreground(which))
         assert volume.y is not None
         return crop(volume.x, corner, self.patch), crop(volume.y, corner, self.patch).float()
 
@@ -67,12 +72,20 @@ class Steps(TorchDataset[Batch]):
         voxels = foreground[int(draw.integers(len(foreground)))]
         return np.clip(voxels[draw.integers(len(voxels))] - np.array(size) // 2, 0, room).tolist()
 
-    @cached_property
-    def _foreground(self) -> list[list[np.ndarray]]:
-        """The foreground voxels of each labelled volume, region by region, so that a small region is not forgotten."""
-        return [
-            [np.argwhere(y.numpy()) for y in volume.y if y.any()] for volume in self.labelled if volume.y is not None
-        ]
+    def _foreground(self, which: int) -> Sequence[np.ndarray]:
+        """Foreground voxels of a labelled volume, region by region, so that a small region is not forgotten.
+
+        Looked for at the first visit; some of them are enough, and all of thousands of volumes would fill the memory.
+        """
+        if which not in self.found:
+            y = self.labelled[which].y
+            assert y is not None
+            draw = generator(self.seed, Stream.FOREGROUND, which)
+            places = [np.argwhere(region.numpy()).astype(np.int32) for region in y if region.any()]
+            self.found[which] = [
+                each if len(each) <= REMEMBERED else draw.choice(each, REMEMBERED, replace=False) for each in places
+            ]
+        return self.found[which]
 
 
 def keep_slices(volumes: Sequence[Volume], count: int, seed: int) -> list[Volume]:
@@ -97,7 +110,12 @@ def keep_slices(volumes: Sequence[Volume], count: int, seed: int) -> list[Volume
 def turn(seed: int, stream: Stream, index: int, count: int) -> int:
     """Whose turn it is at place `index` of an endless walk that visits all `count` volumes before any comes again."""
     lap, place = divmod(index, count)
-    return int(generator(seed, stream, lap).permutation(count)[place])
+    return int(_order(seed, stream, lap, count)[place])
+
+
+@lru_cache(maxsize=8)
+def _order(seed: int, stream: Stream, lap: int, count: int) -> np.ndarray:
+    return generator(seed, stream, lap).permutation(count)
 
 
 def crop(x: Shaped[Tensor, "C X Y Z"], corner: Sequence[int], patch: tuple[int, ...]) -> Shaped[Tensor, "C *space"]:

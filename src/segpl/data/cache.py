@@ -7,6 +7,7 @@ processes that build the same entry the second finds the first one's.
 
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -47,16 +48,24 @@ class Cache:
 
     def volumes(self, cases: Sequence[Case], task: Task, preparation: Preparation) -> list[Volume]:
         """The cases, prepared now or before."""
-        return [self._volume(case, task, preparation) for case in track(cases, "Reading scans")]
+        found, built = [], 0
+        for case in track(cases, "Reading scans"):
+            entry = self.folder / "volumes" / self._key(case, task, preparation)
+            if not entry.is_dir():
+                built += self._build(entry, load(case, task, preparation))
+            if built > self.limit / 20:  # not each time: to look through thousands of entries takes a while
+                self._prune(entry)
+                built = 0
+            found.append(self._volume(entry, case, task, preparation))
+        return found
 
-    def _volume(self, case: Case, task: Task, preparation: Preparation) -> Volume:
-        entry = self.folder / "volumes" / self._key(case, task, preparation)
+    def _volume(self, entry: Path, case: Case, task: Task, preparation: Preparation) -> Volume:
         for _ in range(3):  # another process may clear the entry away between two lines
             if not entry.is_dir():
                 self._build(entry, load(case, task, preparation))
             with suppress(FileNotFoundError):
                 os.utime(entry)
-                return Volume(case, _mapped(entry / "x.npy"), _mapped(entry / "y.npy") if case.label else None)
+                return open_volume(entry, case)
         raise UserError(f"{self.folder} loses its entries while they are read: raise --cache-limit.")
 
     def _key(self, case: Case, task: Task, preparation: Preparation) -> str:
@@ -82,17 +91,16 @@ class Cache:
             write_text(noted, content.hexdigest())
         return f"{noted.read_text(encoding='utf-8')}#{inner}"
 
-    def _build(self, entry: Path, volume: Volume) -> None:
+    def _build(self, entry: Path, volume: Volume) -> int:
+        """Write an entry and return its size in bytes."""
         entry.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix="part-", dir=entry.parent))
-        _save(draft / "x.npy", volume.x)
-        if volume.y is not None:
-            _save(draft / "y.npy", volume.y)
+        write_volume(draft, volume)
         try:
             draft.rename(entry)
         except OSError:  # another process was quicker
             shutil.rmtree(draft)
-        self._prune(entry)
+        return volume.x.nbytes + (volume.y.nbytes if volume.y is not None else 0)
 
     def _prune(self, latest: Path) -> None:
         """Remove what was used longest ago until the rest fits, and what a killed process left half built."""
@@ -103,7 +111,7 @@ class Cache:
                 sizes[entry] = sum(file.stat().st_size for file in entry.iterdir())
         for entry in sorted(sizes, key=lambda entry: used[entry]):
             being_built = entry.name.startswith("part-") and time.time() - used[entry] < 3600
-            if sum(sizes.values()) > self.limit and entry != latest and not being_built:
+            if sum(sizes.values()) > 0.95 * self.limit and entry != latest and not being_built:
                 shutil.rmtree(entry, ignore_errors=True)
                 sizes.pop(entry)
 
@@ -112,6 +120,18 @@ class Cache:
         files = list((self.folder / "volumes").glob("*/*.npy"))
         size = sum(file.stat().st_size for file in files) / 1e9
         console.print(f"cache: {size:.2f} GB of at most {self.limit / 1e9:g} GB in {self.folder}")
+
+
+def write_volume(folder: Path, volume: Volume) -> None:
+    """Put a prepared volume on disk."""
+    _save(folder / "x.npy", volume.x)
+    if volume.y is not None:
+        _save(folder / "y.npy", volume.y)
+
+
+def open_volume(folder: Path, case: Case) -> Volume:
+    """A volume on disk, as tensors that are read where they are looked at."""
+    return Volume(case, _mapped(folder / "x.npy"), _mapped(folder / "y.npy") if case.label else None)
 
 
 def _parts(file: Path) -> tuple[list[Path], str]:
@@ -134,5 +154,14 @@ def _save(file: Path, tensor: torch.Tensor) -> None:
 
 
 def _mapped(file: Path) -> torch.Tensor:
-    """A tensor whose numbers stay on disk until they are asked for (copy on write: the file is never changed)."""
-    return torch.from_numpy(np.load(file, mmap_mode="c")).permute(0, 2, 3, 1)
+    """A tensor whose numbers stay on disk until they are asked for (copy on write: the file is never changed).
+
+    NumPy's own mapping would keep the file open, and of those a process may have a thousand.
+    """
+    with file.open("rb") as stream:
+        np.lib.format.read_magic(stream)
+        shape, _, kind = np.lib.format.read_array_header_1_0(stream)
+        before = stream.tell() // kind.itemsize  # the header is filled up to a multiple of 64
+    dtype = {"bool": torch.bool, "float32": torch.float32}[kind.name]
+    numbers = torch.from_file(str(file), shared=False, size=before + math.prod(shape), dtype=dtype)
+    return numbers[before:].reshape(shape).permute(0, 2, 3, 1)
