@@ -1,6 +1,7 @@
 """Files that are never seen half written: a kill leaves the old file or the new one."""
 
 import gzip
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ def write_bytes(file: Path, content: bytes) -> None:
     if file.is_dir():
         raise UserError(f"{file} is a folder: give the name of a file.")
     file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(file.name + ".part")
+    draft = file.with_name(f"{file.name}.{os.getpid()}.part")  # another process may be writing the same file
     draft.write_bytes(content)
     draft.replace(file)
 
