@@ -1,7 +1,7 @@
 import pytest
 import torch
-from monai.networks.nets import DynUNet
 
+from segpl.benchmark.reference import as_monai_gives_it
 from segpl.networks import ThresholdPosterior, UNet, averaged, returned, strides
 
 
@@ -11,20 +11,6 @@ def test_thin_volumes_are_halved_in_their_plane_alone():
 
 def test_small_patches_get_a_shallower_network():
     assert strides((16, 16)) == [(1, 1), (2, 2), (2, 2)]
-
-
-def as_monai_gives_it(theta, inputs):
-    """The same network without any arrangement: axes as in the image, instance norms, plain memory."""
-    levels = strides(theta.patch)
-    plain = DynUNet(
-        len(theta.patch), inputs, theta.regions, [3] * len(levels), levels, levels[1:], filters=theta.widths,
-        norm_name=("INSTANCE", {"affine": True}),
-    )  # fmt: skip
-    weights = {f"skip_layers.{name}": weight for name, weight in theta.body.state_dict().items()}
-    weights |= {f"output_block.{name}": weight for name, weight in theta.head.block.state_dict().items()}
-    inner = {name: weight.movedim(2, -1) if weight.ndim == 5 else weight for name, weight in weights.items()}
-    plain.load_state_dict(inner, strict=False)  # DynUNet also lists its layers one by one: the same tensors
-    return plain
 
 
 def test_unet_equals_the_network_as_monai_gives_it_gradients_too(patch, network, batch):

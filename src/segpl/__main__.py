@@ -45,7 +45,7 @@ def command_line() -> argparse.ArgumentParser:
     one.add_argument("--json", action="store_true", help="for scripts")
 
     one = command(commands.train, settings_help() if "train" in sys.argv else None)
-    one.add_argument("data", type=file, help="data folder in the nnU-Net layout")
+    one.add_argument("data", type=file, help="data folder; segpl doctor says what is in it")
     one.add_argument("--method", metavar="NAME", help="how to learn; see below [segpl]")
     one.add_argument("--out", type=file, required=True, metavar="RUN", help="the run directory to make")
     one.add_argument("--labelled", type=int, metavar="N", help="subjects that keep their label [all]")
@@ -122,6 +122,12 @@ def command_line() -> argparse.ArgumentParser:
     one.add_argument("runs", type=file, nargs="+", metavar="RUN", help="scored run directories, or folders of them")
     one.add_argument(
         "--baseline", default="supervised", metavar="METHOD", help="what they are compared with [supervised]"
+    )
+
+    one = command(commands.benchmark)
+    one.add_argument("--quick", action="store_true", help="under two minutes: three methods, nothing compiled")
+    one.add_argument(
+        "--out", type=file, default=Path("benchmark.json"), metavar="FILE", help="the numbers [benchmark.json]"
     )
     return parser
 

@@ -133,3 +133,11 @@ def compare(options: argparse.Namespace) -> None:
     from segpl.report.comparison import print_comparison
 
     print_comparison(options.runs, options.baseline)
+
+
+def benchmark(options: argparse.Namespace) -> None:
+    """Measure how fast training and prediction are on this machine, as ratios to what it could do."""
+    from segpl.benchmark import benchmark
+
+    benchmark(options.out, options.quick)
+    print(f"numbers: {options.out}")

@@ -1,0 +1,88 @@
+"""How fast it is here, as ratios that hold on a noisy machine: `segpl benchmark`."""
+
+import json
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from segpl.benchmark.machine import PRODUCT, interleaved, product, start_up
+from segpl.benchmark.predicting import measure_prediction
+from segpl.benchmark.road import measure_road, measure_waiting
+from segpl.benchmark.steps import BRATS, CARVE, measure_steps
+from segpl.files import write_text
+from segpl.methods import METHODS
+
+QUICK = ("supervised", "segpl", "segpl-vi")
+
+
+def benchmark(out: Path, quick: bool) -> dict[str, Any]:
+    """Measure everything in this one process, print the tables, and keep the numbers in `out`."""
+    repeats = 3 if quick else 7
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    mark = interleaved({"product": product(device)}, 20)["product"]
+    found: dict[str, Any] = {
+        "machine": {"system": platform.platform(), "processors": os.cpu_count(), "threads": torch.get_num_threads()},
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "torch": torch.__version__,
+        "product_flops_per_second": PRODUCT / mark.median,
+        "product_spread": mark.spread,
+        "help_seconds": start_up(repeats).median,
+        "steps": list(_steps(quick, repeats)),
+        "waiting": list(_waiting(quick)),
+        "cases": measure_road((10, 100, 1000) if quick else (10, 100, 1000, 10_000), BRATS, 50),
+        "prediction": measure_prediction(CARVE, (256, 256, 40) if quick else (512, 512, 400), repeats),
+    }
+    steps = {(row["configuration"], row["method"]): row["seconds"] for row in found["steps"]}
+    for row in found["waiting"]:
+        row["share"] = row["seconds"] / (row["seconds"] + steps[row["configuration"], "supervised"])
+    write_text(out, json.dumps(found, indent=2) + "\n")
+    _print(found)
+    return found
+
+
+def _steps(quick: bool, repeats: int) -> Iterator[dict[str, Any]]:
+    """The quick one spares the compiler's minutes."""
+    for configuration in (BRATS, CARVE):
+        for compiled in (False,) if quick else (False, True):
+            yield from measure_steps(configuration, QUICK if quick else tuple(METHODS), repeats, compiled)
+
+
+def _waiting(quick: bool) -> Iterator[dict[str, Any]]:
+    """Volumes as large as those of the paper's data sets, or, in a hurry, a part of them."""
+    for configuration, shape in ((BRATS, (240, 240, 155)), (CARVE, (512, 512, 100))):
+        part = (*shape[:2], 20) if quick else shape
+        yield {"configuration": configuration.name, "seconds": measure_waiting(configuration, part, 30)}
+
+
+def _print(found: dict[str, Any]) -> None:
+    """The tables for people."""
+    console = Console()
+    rate = found["product_flops_per_second"] / 1e9
+    console.print(f"matrix product: {rate:.0f} GFLOP/s (spread {found['product_spread']:.0%}) on {found['device']}")
+    console.print(f"segpl --help: {found['help_seconds']:.2f} s")
+    table = Table("step of", "network", "s", "spread", "GFLOP/s", "of product", "x MONAI", "x supervised", "GB")
+    for row in found["steps"]:
+        kind = "as given" if row["method"].startswith("MONAI") else "compiled" if row["compiled"] else "arranged"
+        memory = f"{row['peak_memory_bytes'] / 1e9:.1f}" if row["peak_memory_bytes"] else "?"
+        numbers = [f"{row['seconds']:.3f}", f"{row['spread']:.0%}", f"{row['flops_per_second'] / 1e9:.0f}"]
+        ratios = [f"{row['share_of_product']:.0%}", f"{row['speed_up']:.2f}", f"{row['ratio_to_supervised']:.2f}"]
+        table.add_row(f"{row['method']}, {row['configuration']}", kind, *numbers, *ratios, memory)
+    console.print(table)
+    for row in found["waiting"]:
+        wait = f"{1000 * row['seconds']:.1f} ms, {row['share']:.1%} of a step"
+        console.print(f"waiting for a batch, {row['configuration']}: {wait}")
+    for row in found["cases"]:
+        console.print(
+            f"{row['cases']} cases: {1000 * row['seconds']:.1f} ms a batch, {row['memory_bytes'] / 1e6:.0f} MB held"
+        )
+    one = found["prediction"]
+    share = f"{one['share_in_network']:.0%} of {one['seconds']:.0f} s in the network"
+    rates = f"{one['voxels_per_second'] / 1e6:.2f} (network alone {one['bare_voxels_per_second'] / 1e6:.2f})"
+    peak = f"{one['peak_memory_bytes'] / 1e9:.1f} GB" if one["peak_memory_bytes"] else "memory unknown"
+    console.print(f"prediction of {one['shape']}: {rates} million voxels/s, {share}, {peak}")

@@ -1,0 +1,72 @@
+"""The road from disk to batch: what a step waits for its images, and that more cases make it no longer."""
+
+import resource
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from segpl.benchmark.machine import interleaved
+from segpl.benchmark.steps import Configuration
+from segpl.data.batches import Steps
+from segpl.data.cache import open_volume, write_volume
+from segpl.data.cases import Case
+from segpl.data.loading import Volume
+from segpl.progress import track
+
+SMALL = (48, 48, 8)
+"""Of the many cases."""
+
+
+def measure_waiting(configuration: Configuration, shape: tuple[int, int, int], repeats: int) -> float:
+    """Seconds to put one batch together from volumes of a realistic size."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = [_volume(Path(folder), number, shape, configuration) for number in range(4)]
+        road = _steps(made, configuration, configuration.patch)
+        found = interleaved({"batch": iter(map(road.__getitem__, range(repeats + 3))).__next__}, repeats + 3)
+    return float(np.median(found["batch"].seconds[3:]))  # the first ones look for the foreground
+
+
+def measure_road(counts: Sequence[int], configuration: Configuration, repeats: int) -> list[dict[str, Any]]:
+    """Seconds of a batch, and memory, with ever more cases."""
+    rows: list[dict[str, Any]] = []
+    made: list[Volume] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for count in counts:
+            more = range(len(made), count)
+            made += [_volume(Path(folder), n, SMALL, configuration) for n in track(more, f"Writing {count} cases")]
+            road = _steps(made, configuration, (*SMALL[:2], 8)[: len(configuration.patch)])
+            steps = range(repeats)
+            timing = interleaved({"batch": iter(map(road.__getitem__, steps)).__next__}, repeats)["batch"]
+            rows.append({"cases": count, "seconds": timing.median, "memory_bytes": _resident()})
+    return rows
+
+
+def _steps(made: Sequence[Volume], configuration: Configuration, patch: tuple[int, ...]) -> Steps:
+    """Every second case is labelled."""
+    unlabelled = [Volume(volume.case, volume.x, None) for volume in made[1::2]]
+    ratio = configuration.unlabelled // configuration.labelled
+    return Steps(made[::2], unlabelled, 0, patch, configuration.labelled, ratio, foreground=0.5)
+
+
+def _volume(folder: Path, number: int, shape: tuple[int, int, int], configuration: Configuration) -> Volume:
+    draw = torch.Generator().manual_seed(number)
+    x = torch.randn(configuration.inputs, *shape, generator=draw)
+    y = torch.zeros(configuration.regions, *shape, dtype=torch.bool)
+    y[:, 10:30, 10:30, 2:6] = True
+    place, case = folder / str(number), Case(str(number), str(number), (Path("image"),), Path("label"))
+    place.mkdir()
+    write_volume(place, Volume(case, x, y))
+    return open_volume(place, case)
+
+
+def _resident() -> int:
+    """Bytes that the process holds now, without the pages of files: those the system takes back when it needs them."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    line = next(line for line in status.read_text().splitlines() if line.startswith("RssAnon"))
+    return 1024 * int(line.split()[1])
