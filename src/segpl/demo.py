@@ -1,4 +1,4 @@
-"""The first thing to run: phantoms, three methods, one table and two pictures."""
+"""The first thing to run: phantoms, three methods, one table, two pictures and a report."""
 
 import time
 from pathlib import Path
@@ -10,6 +10,7 @@ from segpl.data.splits import cases_for_test
 from segpl.evaluation import evaluate
 from segpl.progress import console
 from segpl.report.figures import draw_masks, draw_threshold
+from segpl.report.page import write_report
 from segpl.report.tables import print_summary, read_scores
 from segpl.report.verdict import verdicts
 from segpl.run import plan_run, read_run
@@ -41,6 +42,7 @@ def demo(task: Task, folder: Path) -> None:
         print(verdict.sentence)
     for file in (_picture(task, folder, data, runs), _threshold(folder / f"{task}-threshold.png", runs["segpl-vi"])):
         print(f"picture: {file}")
+    print(f"report: {write_report(list(runs.values()), folder / f'{task}-report.html')}")
     console.print(f"done in {time.monotonic() - started:.0f} s")
 
 

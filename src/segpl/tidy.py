@@ -1,5 +1,6 @@
 """Long tables as CSV files: one number a row, with the columns that say of what."""
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -17,3 +18,12 @@ def read_table(file: Path) -> pd.DataFrame:
         na_values={"value": [""], "labelled": [""]},
         float_precision="round_trip",
     )
+
+
+def scored_as(run: Path) -> str | None:
+    """How the files of a run's scoring end: plainly or, if it was only scored with samples, with the most of them."""
+    if (run / "scores.csv").is_file():
+        return ""
+    found = [re.fullmatch(r"scores(-(\d+)-samples)\.csv", file.name) for file in run.glob("scores-*-samples.csv")]
+    known = [match for match in found if match]
+    return max(known, key=lambda match: int(match[2]))[1] if known else None

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import yaml
+from PIL import Image
 
 from segpl.files import file_name, write_nifti, write_text
 
@@ -58,6 +59,10 @@ def run_folder(
     _images(origin, cases, draw).to_csv(folder / "images.csv", index=False)
     _curves(origin, cases).to_csv(folder / "curves.csv", index=False)
     _volumes(folder, cases, seed)
+    for shift, level in (("clean", 0.0), *shifts):
+        seen = folder / "evaluation" / file_name(min(cases))
+        seen.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full(SHAPE[1::-1], 100, np.uint8)).save(seen / f"{shift}={level:g}.png")
     return folder
 
 

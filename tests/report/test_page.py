@@ -186,8 +186,20 @@ def test_without_its_data_the_report_works_and_says_so(study, tmp_path):
     assert (tmp_path / "mine-figures" / "subjects.svg").is_file()
 
 
+def test_a_run_that_was_scored_with_samples_alone_is_reported_all_the_same(tmp_path):
+    data = data_folder(tmp_path / "data")
+    run = run_folder(tmp_path / "run", data, shifts=(("ood", 0.1),))
+    for name in ("scores.csv", "images.csv", "curves.csv", "masks", "probabilities", "evaluation"):
+        stem, dot, ending = name.partition(".")
+        (run / name).rename(run / f"{stem}-5-samples{dot}{ending}")
+    page = Page(write_report([run]))
+    shown = {attributes["id"] for _, attributes in page.tags if attributes.get("id", "").startswith("figure-")}
+    assert {"figure-subjects", "figure-masks", "figure-uncertainty", "figure-reliability", "figure-levels"} <= shown
+    assert "No run here has been scored" not in page.text
+
+
 def test_a_run_that_was_never_scored_has_a_report_on_its_training(study, tmp_path):
-    ignored = shutil.ignore_patterns("scores.csv", "images.csv", "curves.csv", "masks", "probabilities")
+    ignored = shutil.ignore_patterns("scores*.csv", "images.csv", "curves.csv", "masks", "probabilities")
     shutil.copytree(study / "runs" / "segpl_2-labelled_seed0_abcd", tmp_path / "run", ignore=ignored)
     page = Page(write_report([tmp_path / "run"]))
     assert "No run here has been scored" in page.text

@@ -12,6 +12,7 @@ from segpl.errors import UserError
 from segpl.report.statistics import by_size, holm, mann_whitney, per_subject
 from segpl.report.tables import METRICS, read_scores
 from segpl.report.verdict import Verdict, pairs, verdicts
+from segpl.tidy import scored_as
 
 UNCERTAINTY = ("brier", "ece", "nll", "aurc")
 
@@ -19,8 +20,9 @@ UNCERTAINTY = ("brier", "ece", "nll", "aurc")
 def print_comparison(folders: Sequence[Path], baseline: str) -> None:
     """The verdict on every method, the tests behind it, the sizes it holds for, and how sure each method is."""
     runs = scored_runs(folders)
-    scores = read_scores([run / "scores.csv" for run in runs])
-    images = read_scores([run / "images.csv" for run in runs])
+    scores, images = (
+        read_scores([run / f"{kind}{scored_as(run)}.csv" for run in runs]) for kind in ("scores", "images")
+    )
     found, console = verdicts(scores, baseline), Console(soft_wrap=True)
     for one in found:
         console.print(one.sentence, highlight=False)
@@ -36,11 +38,10 @@ def scored_runs(folders: Sequence[Path]) -> list[Path]:
     """Run directories that have been scored, among `folders` and directly inside them."""
     runs = []
     for folder in folders:
-        here = (
-            [folder]
-            if (folder / "scores.csv").is_file()
-            else sorted(file.parent for file in folder.glob("*/scores.csv"))
-        )
+        if not folder.is_dir():
+            raise UserError(f"{folder} is not a folder: give run directories, or a folder of them.")
+        inside = folder / "runs" if (folder / "runs").is_dir() else folder  # a study keeps them there
+        here = [run for run in (folder, *sorted(inside.iterdir())) if run.is_dir() and scored_as(run) is not None]
         if not here:
             raise UserError(f"{folder} holds no scores.csv: make it with segpl evaluate {folder}.")
         runs += here

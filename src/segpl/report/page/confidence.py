@@ -68,7 +68,7 @@ def costs(material: Material) -> pd.DataFrame:
     """What each run cost: one row a run, from cost.json and prediction_cost.json."""
     rows = []
     for run in material.runs:
-        cost, predicting = run.read("cost.json"), run.read("prediction_cost.json")
+        cost, predicting = run.read("cost.json"), run.read(f"prediction_cost{run.scoring}.json")
         if cost:
             # The median step, because resuming and a busy machine make the sum say something else.
             seconds = cost.get("seconds_per_step", np.nan) * run.settings.get("steps", np.nan)

@@ -12,8 +12,9 @@ import pandas as pd
 import yaml
 
 from segpl.errors import UserError
+from segpl.files import file_name
 from segpl.report.verdict import LABELS_ALONE
-from segpl.tidy import read_table
+from segpl.tidy import read_table, scored_as
 
 KEYS = ["run", "method", "budget", "seed"]
 
@@ -40,10 +41,19 @@ class RunFolder:
         file = self.folder / "failed.txt"
         return file.read_text(encoding="utf-8").strip() if file.is_file() else None
 
+    @property
+    def scoring(self) -> str:
+        """How the names of its scores, masks and the like end."""
+        return scored_as(self.folder) or ""
+
     def read(self, name: str) -> Any:
         """What a YAML or JSON file of the run holds; nothing where there is none."""
         file = self.folder / name
         return _read(file) if file.is_file() else {}
+
+    def volume(self, kind: str, case: str) -> Path:
+        """The file of a case's mask or probabilities."""
+        return self.folder / f"{kind}{self.scoring}" / f"{file_name(case)}.nii.gz"
 
     def table(self, name: str) -> pd.DataFrame:
         """A long table of the run under the names of its study; empty where there is none."""
@@ -160,7 +170,8 @@ def _renamed(run: RunFolder) -> RunFolder:
 
 
 def _stacked(runs: Sequence[RunFolder], kind: str, columns: Sequence[str]) -> pd.DataFrame:
-    tables = [table for run in runs if len(table := run.table(f"{kind}.csv"))]
+    names = [(run, f"{kind}.csv" if kind == "log" else f"{kind}{run.scoring}.csv") for run in runs]
+    tables = [table for run, name in names if len(table := run.table(name))]
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*KEYS, *columns])
 
 

@@ -56,7 +56,7 @@ class Scan:
 
     def mask(self, method: str) -> UInt8[np.ndarray, "rows columns slices"]:
         """The regions that a method found, in bits like the truth."""
-        file = self.runs[method].folder / "masks" / f"{file_name(self.name)}.nii.gz"
+        file = self.runs[method].volume("masks", self.name)
         return on_screen(_bits(_voxels(file), self.regions), self.upwards)
 
     def probabilities(self, method: str) -> UInt8[np.ndarray, "regions rows columns slices"] | None:
@@ -70,7 +70,7 @@ class Scan:
     def levels(self) -> dict[str, dict[float, Path]]:
         """What it looks like under each shift, as pictures of one slice by level, where they were kept."""
         found: dict[str, dict[float, Path]] = {}
-        folders = [run.folder / "evaluation" / file_name(self.name) for run in self.runs.values()]
+        folders = [run.folder / f"evaluation{run.scoring}" / file_name(self.name) for run in self.runs.values()]
         files = [file for folder in folders for file in folder.glob("*=*.png")]
         for file in files:
             shift, _, level = file.stem.partition("=")
@@ -79,7 +79,7 @@ class Scan:
         return {shift: dict(sorted((clean | levels).items())) for shift, levels in sorted(found.items())}
 
     def _probabilities_file(self, method: str) -> Path:
-        return self.runs[method].folder / "probabilities" / f"{file_name(self.name)}.nii.gz"
+        return self.runs[method].volume("probabilities", self.name)
 
 
 def on_screen(volume: Shaped[np.ndarray, "X Y Z"], upwards: bool) -> Shaped[np.ndarray, "Y X Z"]:
@@ -123,7 +123,7 @@ def shown_runs(material: Material, case: str) -> dict[str, RunFolder]:
     """The first run of each method, of the smallest budget that has it, with a mask of this case."""
     found: dict[str, RunFolder] = {}
     for run in sorted(material.runs, key=lambda run: (material.budgets.index(run.budget), run.seed)):
-        if run.method not in found and (run.folder / "masks" / f"{file_name(case)}.nii.gz").is_file():
+        if run.method not in found and run.volume("masks", case).is_file():
             found[run.method] = run
     return {method: found[method] for method in material.methods if method in found}
 
@@ -142,9 +142,7 @@ def read_scan(material: Material, case: Case) -> Scan | None:
         return None
     shape = label.values.shape[1:]
     fits = image.values.shape[1:] == shape
-    fits &= all(
-        _voxels(run.folder / "masks" / f"{file_name(case.name)}.nii.gz").shape == shape for run in runs.values()
-    )
+    fits &= all(_voxels(run.volume("masks", case.name)).shape == shape for run in runs.values())
     if not fits or not runs:
         return None
     upwards = bool(label.affine[1, 1] > 0) and not np.array_equal(label.affine, np.eye(4))

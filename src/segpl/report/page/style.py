@@ -55,7 +55,7 @@ def panels(numbers: pd.DataFrame, by: str = "budget") -> tuple[Figure, Iterator[
     axes = figure.subplots(len(parts), squeeze=False)[:, 0]
     if len(parts) > 1 or by != "budget":
         for axis, (name, _) in zip(axes, parts, strict=True):
-            axis.set_title(name, loc="left")
+            axis.set_title(f"{name} labelled" if name.isdigit() else name, loc="left")
     return figure, zip(axes, (part for _, part in parts), strict=True)
 
 
