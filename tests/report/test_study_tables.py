@@ -196,7 +196,7 @@ def test_cost_is_the_mean_over_runs_with_the_papers_beside_it(scores, layout, tm
         [{"method": "ours", "seconds": seconds, "parameters": 626_740, **flops} for seconds in (10.0, 11.0)]
     )
     paper = {"paper": "Table 9", "paper_cost": {"ours": {"seconds": 1601.0, "gigaflops": 6.22, "parameters": 626740.0}}}
-    write_study_tables(tmp_path, scores, costs, Layout(**{**vars(layout), **paper}))
+    write_study_tables(tmp_path / "tables", scores, costs, Layout(**{**vars(layout), **paper}))
     theirs = ["626.7", "1601", "6.22", "626.7"]  # our parameters, and the paper's three figures
     assert line(tmp_path, "ours", "cost.md") == ["ours", "10.5", "6.22", "6.22", "12.44", *theirs, "2"]
     assert line(tmp_path, "cps", "cost.md") == ["cps", *["–"] * 9]

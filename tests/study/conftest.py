@@ -62,4 +62,4 @@ def undisturbed(tumours, tmp_path_factory):
 @pytest.fixture(scope="session")
 def tables():
     """All tables of a study but the times, byte for byte."""
-    return lambda out: {file.name: file.read_bytes() for file in (out / "tables").iterdir() if file.stem != "cost"}
+    return lambda out: {file.name: file.read_bytes() for file in (out / "tables").iterdir()}

@@ -54,14 +54,16 @@ def test_when_nothing_fits_the_least_is_named(jobs):
 
 
 def test_two_probes_tell_start_steps_validations_and_scoring_apart(jobs):
-    """A start of 3 s, steps of 0.2 s, validations of 5 s, scoring of 7 s and 1.5 s for each shift."""
+    """A start of 3 s, steps of 0.2 s, validations of 5 s, scoring of 7 s a case and 1.5 s for each shift."""
     run = replace(jobs[0].run, steps=101, validate_every=50)
     short = {"training": 3 + 2 * 0.2 + 5, "evaluation": 7.0}
     long = {"training": 3 + 6 * 0.2 + 2 * 5, "evaluation": 7 + 1.5}
-    seconds = extrapolate(short, long, 0.2, run, levels=6)
-    assert seconds == pytest.approx(3 + 101 * 0.2 + 3 * 5 + 7 + 6 * 1.5)
+    seconds = extrapolate(short, long, 0.2, run, cases=4, levels=6)
+    assert seconds == pytest.approx(3 + 101 * 0.2 + 3 * 5 + 4 * (7 + 6 * 1.5))
 
 
 def test_noise_in_the_probes_makes_no_time_negative(jobs):
     short, long = {"training": 9.0, "evaluation": 3.0}, {"training": 2.0, "evaluation": 1.0}
-    assert extrapolate(short, long, 0.1, replace(jobs[0].run, steps=10), levels=5) == pytest.approx(9 - 0.2 + 1 + 3)
+    assert extrapolate(short, long, 0.1, replace(jobs[0].run, steps=10), cases=1, levels=5) == pytest.approx(
+        9 - 0.2 + 1 + 3
+    )

@@ -32,15 +32,16 @@ def evaluate(
     out: Path | None = None,
     samples: int = 1,
     tolerance: float = 1.0,
+    first: int | None = None,
 ) -> Path:
-    """Score a run on the test cases of its own data, or of `data`, and return the file of the scores.
+    """Score a run on the test cases of its own data, or of `data`, or on the `first` few; return the file of scores.
 
     Beside it go `images.csv`, `curves.csv`, the clean masks and their probabilities. What an earlier call measured with
     the same weights on the same files is not measured again.
     """
     run, task = read_run(directory), read_task(directory)
     split = json.loads((directory / SPLIT_FILE).read_text(encoding="utf-8"))
-    cases = _test_cases(_dataset(data or run.data, task, directory), run, [] if data else split["subjects"])
+    cases = _test_cases(_dataset(data or run.data, task, directory), run, [] if data else split["subjects"])[:first]
     suffix = (f"-{data.resolve().name}" if data else "") + (f"-{samples}-samples" if samples > 1 else "")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = load_model(directory, run).to(device).requires_grad_(False)

@@ -12,9 +12,10 @@ from segpl.report.typeset import TextTable, latex, markdown
 
 
 def write_study_tables(folder: Path, scores: pd.DataFrame, costs: pd.DataFrame, layout: Layout) -> list[Path]:
-    """Write every table that the scores allow, as Markdown, LaTeX and CSV; times stand in the table of cost alone.
+    """Write every table that the scores allow, as Markdown, LaTeX and CSV.
 
-    `scores` has a column `budget`, and the study's names of methods. Nothing but these decides what is written.
+    `scores` has a column `budget`, and the study's names of methods. Nothing but these decides what is written. What
+    was measured with a clock, and so is never the same twice, goes beside the folder: the table of cost.
     """
     if scores.empty:
         raise UserError(f"{folder}: no run has succeeded, so there are no tables: mend what failed, and try again.")
@@ -28,7 +29,7 @@ def write_study_tables(folder: Path, scores: pd.DataFrame, costs: pd.DataFrame, 
         files.append(_csv(folder / "robustness.csv", in_order(spread, layout)))
     if not costs.empty:
         cost = cost_of(costs, layout)
-        files += _write(folder / "cost", cost, cost_text(cost, layout))
+        files += _write(folder.parent / "cost", cost, cost_text(cost, layout))
     return files
 
 

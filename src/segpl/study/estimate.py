@@ -8,6 +8,8 @@ from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
+from segpl.data.layouts import read_dataset
+from segpl.data.splits import cases_for_test
 from segpl.errors import UserError
 from segpl.evaluation.shifts import Shift, parse_shifts
 from segpl.files import write_text
@@ -56,7 +58,7 @@ def probe(run: Run, evaluation: Evaluation, folder: Path) -> float:
     for steps, validate_every in (SHORT, LONG):
         scored = _one_of_each(shifts) if steps == LONG.steps else []
         short = replace(run, steps=steps, validate_every=validate_every)
-        prepare(folder / str(steps), short, Evaluation(scored, evaluation.samples))
+        prepare(folder / str(steps), short, Evaluation(scored, evaluation.samples, cases=1))
     for event in local([folder / str(each.steps) for each in (SHORT, LONG)]):
         reason = failure(event.directory)
         if reason and not event.running:
@@ -64,7 +66,8 @@ def probe(run: Run, evaluation: Evaluation, folder: Path) -> float:
     first, second = (_contents(folder / str(each.steps) / DONE)["seconds"] for each in (SHORT, LONG))
     step = _contents(folder / str(LONG.steps) / "cost.json")["seconds_per_step"]
     shutil.rmtree(folder)
-    return extrapolate(first, second, step, run, len(shifts) / max(1, len(_one_of_each(shifts))))
+    cases = len(cases_for_test(read_dataset(run.data), run.seed, run.test))
+    return extrapolate(first, second, step, run, cases, len(shifts) / max(1, len(_one_of_each(shifts))))
 
 
 def _one_of_each(shifts: Sequence[Shift]) -> list[str]:
@@ -77,16 +80,18 @@ def _contents(file: Path) -> dict:
     return json.loads(file.read_text(encoding="utf-8"))
 
 
-def extrapolate(short: Mapping[str, float], long: Mapping[str, float], step: float, run: Run, levels: float) -> float:
+def extrapolate(
+    short: Mapping[str, float], long: Mapping[str, float], step: float, run: Run, cases: int, levels: float
+) -> float:
     """The seconds of a run from those of the two probes and of a step: a start, the steps, validations, the scoring.
 
-    `levels` is the number of levels of each shift.
+    The probes score one of the `cases`; `levels` is the number of levels of each shift.
     """
     validation = max(0.0, long["training"] - short["training"] - (LONG.steps - SHORT.steps) * step)
     start = max(0.0, short["training"] - SHORT.steps * step - validation)
     training = start + run.steps * step + ceil(run.steps / run.validate_every) * validation
     shifted = max(0.0, long["evaluation"] - short["evaluation"])
-    return training + short["evaluation"] + levels * shifted
+    return training + cases * (short["evaluation"] + levels * shifted)
 
 
 def parts(jobs: Sequence[Job]) -> Iterator[list[Job]]:

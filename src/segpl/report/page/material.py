@@ -120,8 +120,15 @@ def gather(folders: Sequence[Path]) -> Material:
     extra |= {"images": [*extra["scores"], "image", "foreground"], "log": ["step"]}
     extra["curves"] = [*extra["scores"], "curve", "x", "y", "voxels"]
     tables = {kind: _stacked(runs, kind, columns) for kind, columns in extra.items()}
-    reports = [file for folder in folders for file in sorted((folder / "tables").glob("*.md"))]
-    return Material(list(folders), runs, **tables, study_tables=reports, regions=tasks[0]["regions"] if tasks else [])
+    reports = [file for folder in folders for file in (*sorted((folder / "tables").glob("*.md")), folder / "cost.md")]
+    found = [file for file in reports if file.is_file()]
+    return Material(
+        list(folders),
+        runs,
+        **tables,
+        study_tables=found,
+        regions=tasks[0]["regions"] if tasks else [],
+    )
 
 
 def _runs(folder: Path) -> list[RunFolder]:
