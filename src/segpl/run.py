@@ -154,7 +154,7 @@ def read_yaml(file: Path) -> dict[str, Any]:
 def preset(name: Path) -> Path:
     """The file that a name such as brats stands for, unless there is a file of that name."""
     known = Path(__file__).parent / "presets" / f"{name}.yaml"
-    return known if known.is_file() and not name.exists() else name
+    return known if known.is_file() and not name.is_file() else name
 
 
 def for_method(settings: Any, name: str | None) -> Any:
