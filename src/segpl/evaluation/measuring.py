@@ -29,10 +29,11 @@ def mask_scores(
     tolerance: float,
 ) -> dict[str, Float[Tensor, " K"]]:
     """How well the mask lies on the truth, region by region; volumes in ml, distances in mm."""
+    surfaces = scores.surface_scores(mask, truth, spacing, tolerance)
     return {
         **overlaps(mask, truth),
-        "hd95": scores.hd95(mask, truth, spacing),
-        "surface_dice": scores.surface_dice(mask, truth, spacing, tolerance),
+        "hd95": surfaces.hd95,
+        "surface_dice": surfaces.dice,
         "volume": scores.volume(mask, spacing),
         "volume_error": scores.volume_error(mask, truth, spacing),
     }
