@@ -12,6 +12,7 @@ from segpl.certainty import (
     brier,
     classwise_ece,
     ece,
+    mistakes,
     negative_log_likelihood,
     reliability,
     risk_coverage,
@@ -94,8 +95,8 @@ def test_one_half_is_background_and_a_hair_more_is_foreground():
     assert counted.voxels[0].nonzero().flatten().tolist() == [9, 10]
     assert ece(counted).item() == pytest.approx(0.5)  # right twice, half sure
     assert ece(reliability(p, torch.tensor([[True, False]]))).item() == pytest.approx(0.5)  # wrong twice
-    assert aurc(p, torch.tensor([[False, True]])).item() == 0
-    assert aurc(p, torch.tensor([[True, False]])).item() == 1
+    assert aurc(mistakes(p, torch.tensor([[False, True]]))).item() == 0
+    assert aurc(mistakes(p, torch.tensor([[True, False]]))).item() == 1
 
 
 def test_calibration_errors_by_hand():
@@ -138,9 +139,9 @@ def test_aurc_without_ties_is_its_definition():
     for k in range(3):
         order = np.argsort(-np.maximum(p[k], 1 - p[k]).numpy().ravel())
         wrong = ((p[k] > 0.5) != truth[k]).numpy().ravel()[order]
-        assert aurc(p, truth)[k].item() == pytest.approx(mean_risk(wrong))
+        assert aurc(mistakes(p, truth))[k].item() == pytest.approx(mean_risk(wrong))
         for coverage in (1 / 120, 0.25, 0.5, 1.0):
-            risk = risk_coverage(p, truth, torch.tensor([coverage]))[k, 0].item()
+            risk = risk_coverage(mistakes(p, truth), torch.tensor([coverage]))[k, 0].item()
             assert risk == pytest.approx(wrong[: round(coverage * 120)].mean())
 
 
@@ -148,8 +149,8 @@ def test_aurc_of_ties_is_the_mean_over_every_order_of_them():
     p, truth = case([1.0, 0.0, 1.0, 0.25, 0.75, 0.75, 0.5], [True, True, True, False, False, True, True])
     sure, unsure, undecided = [False, True, False], [False, True, False], [True]  # which of them are wrong
     orders = [[*a, *b, *undecided] for a in permutations(sure) for b in permutations(unsure)]
-    assert aurc(p, truth).item() == pytest.approx(np.mean([mean_risk(order) for order in orders]))
-    risks = risk_coverage(p, truth, torch.arange(1, 8) / 7)[0]
+    assert aurc(mistakes(p, truth)).item() == pytest.approx(np.mean([mean_risk(order) for order in orders]))
+    risks = risk_coverage(mistakes(p, truth), torch.arange(1, 8) / 7)[0]
     expected = np.mean([[np.mean(order[:n]) for n in range(1, 8)] for order in orders], axis=0)
     np.testing.assert_allclose(risks.numpy(), expected)
 
@@ -158,21 +159,22 @@ def test_the_order_of_voxels_does_not_matter():
     p, truth = random_case((2, 60))
     p = (p * 4).round() / 4  # few levels, many ties
     shuffled = torch.randperm(60, generator=torch.Generator().manual_seed(1))
-    torch.testing.assert_close(aurc(p, truth), aurc(p[:, shuffled], truth[:, shuffled]))
+    torch.testing.assert_close(aurc(mistakes(p, truth)), aurc(mistakes(p[:, shuffled], truth[:, shuffled])))
 
 
 def test_when_all_voxels_are_equally_sure_the_risk_is_the_error_rate_at_every_coverage():
     p, truth = torch.ones(1, 8), torch.tensor([[True] * 6 + [False] * 2])
-    assert aurc(p, truth).item() == pytest.approx(0.25)
-    assert risk_coverage(p, truth, torch.tensor([0, 0.01, 0.5, 0.77, 1]))[0].tolist() == pytest.approx([0.25] * 5)
+    assert aurc(mistakes(p, truth)).item() == pytest.approx(0.25)
+    risks = risk_coverage(mistakes(p, truth), torch.tensor([0, 0.01, 0.5, 0.77, 1]))[0]
+    assert risks.tolist() == pytest.approx([0.25] * 5)
 
 
 def test_aurc_rewards_doubt_where_the_mistakes_are():
     truth = torch.tensor([[True, True, True, False]])
     honest, deluded = torch.tensor([[0.9, 0.9, 0.9, 0.6]]), torch.tensor([[0.6, 0.6, 0.6, 0.9]])
-    assert aurc(honest, truth).item() == pytest.approx((0 + 0 + 0 + 1 / 4) / 4)
-    assert aurc(deluded, truth).item() == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 4) / 4)
-    assert risk_coverage(honest, truth, torch.tensor([0, 0.75, 1]))[0].tolist() == pytest.approx([0, 0, 0.25])
+    assert aurc(mistakes(honest, truth)).item() == pytest.approx((0 + 0 + 0 + 1 / 4) / 4)
+    assert aurc(mistakes(deluded, truth)).item() == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 4) / 4)
+    assert risk_coverage(mistakes(honest, truth), torch.tensor([0, 0.75, 1]))[0].tolist() == pytest.approx([0, 0, 0.25])
 
 
 def test_regions_are_scored_apart():

@@ -13,6 +13,10 @@ EPSILON = torch.finfo(torch.float32).eps
 EDGES = torch.arange(1, 20, dtype=torch.float64) / 20
 
 
+Mistakes = list[Float64[np.ndarray, " N"]]
+"""Of each region, how many mistakes to expect among its n most confident voxels, for every n from 1."""
+
+
 class Reliability(NamedTuple):
     """Voxels counted in 20 equal bins of p. Sums, so cases can be added up.
 
@@ -65,28 +69,33 @@ def classwise_ece(counted: Reliability) -> Float[Tensor, " K"]:
     return (counted.confidence - counted.foreground).abs().sum(1) / counted.voxels.sum(1)
 
 
-def aurc(p: Float[Tensor, "K *space"], truth: Bool[Tensor, "K *space"]) -> Float[Tensor, " K"]:
+def mistakes(p: Float[Tensor, "K *space"], truth: Bool[Tensor, "K *space"]) -> Mistakes:
+    """What `aurc` and `risk_coverage` are made of: voxels in the order of their confidence max(p, 1 - p).
+
+    Voxels that tie have no order: they count by their expectation.
+    """
+    return [_mistakes(*region) for region in zip(p, truth, strict=True)]
+
+
+def aurc(made: Mistakes) -> Float[Tensor, " K"]:
     """Area under the risk-coverage curve: the share of mistakes among the n most confident voxels, meaned over n.
 
-    Confidence is max(p, 1 - p). Voxels that tie have no order: they count by their expectation. 0 is best.
+    0 is best.
     """
-    return torch.tensor([(m / np.arange(1, len(m) + 1)).mean() for m in map(_mistakes, p, truth)], dtype=torch.float64)
+    return torch.tensor([(m / np.arange(1, len(m) + 1)).mean() for m in made], dtype=torch.float64)
 
 
-def risk_coverage(
-    p: Float[Tensor, "K *space"], truth: Bool[Tensor, "K *space"], coverages: Float[Tensor, " N"]
-) -> Float[Tensor, "K N"]:
+def risk_coverage(made: Mistakes, coverages: Float[Tensor, " N"]) -> Float[Tensor, "K N"]:
     """The share of mistakes when only this share of the voxels is kept, the most confident first: one at least."""
-    count = truth[0].numel()
+    count = len(made[0])
     kept = (coverages.double() * count).clamp(1, count).numpy()
-    curves = [np.interp(kept, np.arange(1, count + 1), m) / kept for m in map(_mistakes, p, truth)]
+    curves = [np.interp(kept, np.arange(1, count + 1), m) / kept for m in made]
     return torch.from_numpy(np.stack(curves))
 
 
 def _mistakes(p: Float[Tensor, "*space"], truth: Bool[Tensor, "*space"]) -> Float64[np.ndarray, " N"]:
-    """How many mistakes to expect among the n most confident voxels of a region, for every n from 1."""
     confidence = torch.maximum(p, 1 - p)
     wrong = confidence[(p > 0.5) != truth].numpy()
     levels, sizes = np.unique(confidence.numpy(), return_counts=True)  # NumPy sorts ten times as fast as torch
-    mistakes = np.bincount(np.searchsorted(levels, wrong), minlength=len(levels))
-    return np.repeat(mistakes / sizes, sizes)[::-1].cumsum()
+    found = np.bincount(np.searchsorted(levels, wrong), minlength=len(levels))
+    return np.repeat(found / sizes, sizes)[::-1].cumsum()

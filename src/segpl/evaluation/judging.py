@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from segpl.certainty import reliability
+from segpl.certainty import mistakes, reliability
 from segpl.data.cases import Case, Task
 from segpl.data.formats.image import spacing
 from segpl.data.loading import Preparation, Truth, Volume, load, load_truth, resample
@@ -62,14 +62,14 @@ class Judge:
         """All numbers of a case under a shift; with a temperature, those of the calibrated probabilities too."""
         p, truth = self._predicted(case, shift)
         mean, regions = p.mean(0), [region.name for region in self.task.regions]
-        found, binned = mean > 0.5, reliability(mean, truth.y)
+        found, binned, made = mean > 0.5, reliability(mean, truth.y), mistakes(mean, truth.y)
         measured = mask_scores(found, truth.y, spacing(truth.affine), self.tolerance)
-        measured |= certainty_scores(mean, truth.y, binned)
-        curves = [confidence_curves(mean, truth.y, binned, regions)]
+        measured |= certainty_scores(mean, truth.y, binned, made)
+        curves = [confidence_curves(binned, made, regions)]
         if temperature:
             calibrated = tempered(p, temperature).mean(0)
             binned = reliability(calibrated, truth.y)
-            after = certainty_scores(calibrated, truth.y, binned)
+            after = certainty_scores(calibrated, truth.y, binned, mistakes(calibrated, truth.y))
             measured |= {f"{name}_tempered": value for name, value in after.items()}
             curves.append(reliability_rows(binned, "reliability_tempered", regions))
         scores = _of(case, long(measured, regions), shift)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from segpl import scores
 from segpl.certainty import (
+    Mistakes,
     Reliability,
     aurc,
     brier,
@@ -49,7 +50,7 @@ def overlaps(mask: Bool[Tensor, "K *space"], truth: Bool[Tensor, "K *space"]) ->
 
 
 def certainty_scores(
-    p: Float[Tensor, "K X Y Z"], truth: Bool[Tensor, "K X Y Z"], binned: Reliability
+    p: Float[Tensor, "K X Y Z"], truth: Bool[Tensor, "K X Y Z"], binned: Reliability, made: Mistakes
 ) -> dict[str, Float[Tensor, " K"]]:
     """How far the probabilities can be believed."""
     return {
@@ -57,7 +58,7 @@ def certainty_scores(
         "nll": negative_log_likelihood(p, truth),
         "ece": ece(binned),
         "ece_classwise": classwise_ece(binned),
-        "aurc": aurc(p, truth),
+        "aurc": aurc(made),
     }
 
 
@@ -76,6 +77,8 @@ def image_scores(
 ) -> pd.DataFrame:
     """The overlaps of each image as the paper counts them, with the share of it that is truly foreground."""
     tables = []
+    # Slice by slice in memory: else each slice would be gathered from all over the volume.
+    mask, truth = (each.movedim(3, 1).contiguous().movedim(1, 3) for each in (mask, truth))
     for number, place in enumerate(_images(truth.shape[1:], patch)):
         part = long(overlaps(mask[place], truth[place]), regions)
         share = truth[place].flatten(1).double().mean(1).tolist()
@@ -102,13 +105,11 @@ def reliability_rows(binned: Reliability, curve: str, regions: Sequence[str]) ->
     return table[table["voxels"] > 0]
 
 
-def confidence_curves(
-    p: Float[Tensor, "K X Y Z"], truth: Bool[Tensor, "K X Y Z"], binned: Reliability, regions: Sequence[str]
-) -> pd.DataFrame:
+def confidence_curves(binned: Reliability, made: Mistakes, regions: Sequence[str]) -> pd.DataFrame:
     """Reliability, and the share of wrong voxels among the surest ones."""
-    risks = risk_coverage(p, truth, COVERAGES).tolist()
+    risks = risk_coverage(made, COVERAGES).tolist()
     covered = [
-        {"region": region, "curve": "risk-coverage", "x": x, "y": y, "voxels": x * truth[0].numel()}
+        {"region": region, "curve": "risk-coverage", "x": x, "y": y, "voxels": x * len(made[0])}
         for region, row in zip(regions, risks, strict=True)
         for x, y in zip(COVERAGES.tolist(), row, strict=True)
     ]
