@@ -13,7 +13,7 @@ EPSILON = torch.finfo(torch.float32).eps
 EDGES = torch.arange(1, 20, dtype=torch.float64) / 20
 
 
-Mistakes = list[Float64[np.ndarray, " N"]]
+Mistakes = list[Float64[np.ndarray, " voxels"]]
 """Of each region, how many mistakes to expect among its n most confident voxels, for every n from 1."""
 
 
@@ -93,7 +93,7 @@ def risk_coverage(made: Mistakes, coverages: Float[Tensor, " N"]) -> Float[Tenso
     return torch.from_numpy(np.stack(curves))
 
 
-def _mistakes(p: Float[Tensor, "*space"], truth: Bool[Tensor, "*space"]) -> Float64[np.ndarray, " N"]:
+def _mistakes(p: Float[Tensor, "*space"], truth: Bool[Tensor, "*space"]) -> Float64[np.ndarray, " voxels"]:
     confidence = torch.maximum(p, 1 - p)
     wrong = confidence[(p > 0.5) != truth].numpy()
     levels, sizes = np.unique(confidence.numpy(), return_counts=True)  # NumPy sorts ten times as fast as torch
