@@ -179,6 +179,6 @@ def test_aurc_rewards_doubt_where_the_mistakes_are():
 
 def test_regions_are_scored_apart():
     p, truth = random_case((3, 5, 6, 4))
-    for score in (*ALL, aurc):
+    for score in (*ALL, lambda p, truth: aurc(mistakes(p, truth))):
         alone = torch.cat([score(p[k : k + 1], truth[k : k + 1]) for k in range(3)])
         torch.testing.assert_close(score(p, truth), alone)
