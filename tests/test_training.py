@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 
 from segpl.errors import UserError
 from segpl.methods import METHODS
+from segpl.progress import in_words
 from segpl.run import plan_run, read_run
 from segpl.training import Learner, train
 
@@ -162,3 +163,12 @@ def test_a_compiled_run_resumes_as_if_it_had_not_stopped(tumours, tmp_path, monk
     assert log != other, "it was compiled indeed: not the same to the last bit"
     losses = [[float(row["loss"]) for row in csv.DictReader(text.splitlines())] for text in (log, other)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+
+
+def test_a_training_says_beforehand_how_long_it_will_take(planned, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("segpl.training.forecast", lambda operations: operations / 1e6)
+    run = planned("supervised")
+    train(run, tmp_path / "run")
+    cost = json.loads((tmp_path / "run/cost.json").read_text(encoding="utf-8"))
+    seconds = 3 * run.steps * run.batch * cost["flops_labelled"] / 1e6
+    assert f"5 steps: about {in_words(seconds)} of training on this machine" in capsys.readouterr().err

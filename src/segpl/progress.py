@@ -16,3 +16,10 @@ console = Console(stderr=True, highlight=False, soft_wrap=True, quiet=not is_fir
 def track(items: Sequence[T], description: str) -> Iterable[T]:
     """The items one by one, with a bar that goes away at the end; silent where nobody watches."""
     return rich_track(items, description, console=console, transient=True, disable=not console.is_terminal)
+
+
+def in_words(seconds: float) -> str:
+    """A time as people say it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"

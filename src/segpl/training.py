@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader
 
 from segpl.augment import draw_view
 from segpl.compiling import Compiler, repays
-from segpl.cost import Cost, counted
+from segpl.cost import Cost, flops, forecast
 from segpl.data.batches import Steps, keep_slices
 from segpl.data.cache import Cache, default_folder
 from segpl.data.layouts import read_dataset
@@ -32,7 +32,7 @@ from segpl.files import write_bytes, write_text
 from segpl.logbook import Logbook, ProgressBar, TensorBoard
 from segpl.monitor import Guard, Monitor, health, shares
 from segpl.processes import ALONE, Processes, is_first
-from segpl.progress import console
+from segpl.progress import console, in_words
 from segpl.provenance import write_provenance
 from segpl.run import RUN_FILE, SPLIT_FILE, WEIGHTS_FILE, Run, read_run, save_task
 from segpl.scores import iou
@@ -58,13 +58,13 @@ class Learner(lightning.LightningModule):
         self.caution, self.healthy = 1.0, False
         self.milestones: dict[str, float] = {}
         self.validated: list[Tensor] = []
-        wanted = repays(self._operations()) if run.compile is None else run.compile
-        self.compiler = Compiler(model, wanted)
+        self.compiler = Compiler(model, repays(self.operations()) if run.compile is None else run.compile)
 
-    def _operations(self) -> float:
-        """Of the whole run, roughly: a step goes forwards once, and backwards at twice the cost, with each image."""
-        forward = counted(lambda: self.run.method.predict(self.model, self.probe.x_l[:1]))
-        return 3.0 * forward * (len(self.probe.x_l) + len(self.probe.x_u)) * self.run.steps
+    def operations(self) -> float:
+        """Of the whole run, roughly: each image goes forwards, and backwards at twice the cost."""
+        per_image = flops(self.run.method, self.model, self.probe)
+        images = {"flops_labelled": len(self.probe.x_l), "flops_unlabelled": len(self.probe.x_u)}
+        return 3.0 * self.run.steps * sum(count * per_image[kind] for kind, count in images.items())
 
     def probe_here(self) -> Batch:
         """The same few images at every validation, where the model is."""
@@ -175,6 +175,9 @@ def train(
         _begin(run, cases, dataset.layout, directory)
     steps = Steps(labelled, unlabelled, run.seed, run.patch, run.batch, run.ratio, run.foreground)
     learner = Learner(run, lambda: run.build(dataset.task), steps, validation, directory)
+    if is_first():
+        seconds = forecast(learner.operations()) / (processes.devices * processes.nodes)
+        console.print(f"{run.steps} steps: about {in_words(seconds)} of training on this machine")
     _fit(learner, directory, processes, watchers)
     if is_first():
         _keep_best(directory)

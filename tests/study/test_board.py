@@ -3,8 +3,9 @@
 import pytest
 from rich.console import Console
 
+from segpl.progress import in_words
 from segpl.study import board as module
-from segpl.study.board import Board, in_words
+from segpl.study.board import Board
 from segpl.study.work import fail
 
 

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 
 from segpl.errors import UserError
-from segpl.progress import console
+from segpl.progress import console, in_words
 from segpl.report.study_tables import write_study_tables
-from segpl.study.board import Board, in_words
+from segpl.study.board import Board
 from segpl.study.cluster import on_cluster, require_ray
 from segpl.study.estimate import RULE, fitting, measure
 from segpl.study.jobs import Job, expand

@@ -8,7 +8,7 @@ from types import TracebackType
 from rich.live import Live
 from rich.table import Table
 
-from segpl.progress import console
+from segpl.progress import console, in_words
 from segpl.study.jobs import Job
 from segpl.study.work import failure
 
@@ -77,10 +77,3 @@ class Board:
         for directory, started in list(self.running.items()):
             table.add_row(directory.name, in_words(time.monotonic() - started))
         return table
-
-
-def in_words(seconds: float) -> str:
-    """A time as people say it."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
