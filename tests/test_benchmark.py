@@ -45,7 +45,7 @@ def test_a_row_says_what_a_step_costs_beside_monais_network():
 def test_everything_is_measured_printed_and_kept(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(segpl.benchmark, "BRATS", FLAT)
     monkeypatch.setattr(segpl.benchmark, "CARVE", DEEP)
-    benchmark(tmp_path / "found.json", quick=True)
+    benchmark(tmp_path / "found.json", quick=True, repeats=2)
     found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
     assert {(row["configuration"], row["method"]) for row in found["steps"]} >= {
         ("BRATS, 2D", "segpl-vi"),

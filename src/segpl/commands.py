@@ -139,5 +139,5 @@ def benchmark(options: argparse.Namespace) -> None:
     """Measure how fast training and prediction are on this machine, as ratios to what it could do."""
     from segpl.benchmark import benchmark
 
-    benchmark(options.out, options.quick)
+    benchmark(options.out, options.quick, options.repeats)
     print(f"numbers: {options.out}")
