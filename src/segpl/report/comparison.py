@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -49,7 +50,7 @@ def scored_runs(folders: Sequence[Path]) -> list[Path]:
 
 
 def _tests(found: Sequence[Verdict], images: pd.DataFrame) -> Table:
-    table = Table("method", "labelled", "effect", "95 % interval", "p (Holm)", "bootstrap", "Wilcoxon p", "images p*")
+    table = _table("effect", "95 % interval", "p (Holm)", "bootstrap", "Wilcoxon", "images*")
     wilcoxon = holm([one.comparison.wilcoxon for one in found])
     for one, signed_rank in zip(found, wilcoxon, strict=True):
         it = one.comparison
@@ -65,9 +66,7 @@ def _tests(found: Sequence[Verdict], images: pd.DataFrame) -> Table:
 def _sizes(images: pd.DataFrame) -> Table:
     sizes = by_size(images, by=("method", "labelled"))
     names = [str(size) for size in sizes["size"].cat.categories if size in set(sizes["size"])]
-    table = Table("method", "labelled")
-    for name in names:
-        table.add_column(name, justify="right")
+    table = _table(*names)
     for (method, labelled), group in sizes.groupby(["method", "labelled"], sort=False, dropna=False):
         means = group.set_index("size")["mean"]
         table.add_row(
@@ -97,13 +96,22 @@ def certainty(runs: Sequence[Path]) -> pd.DataFrame:
 
 def _certainty(runs: Sequence[Path]) -> Table:
     rows = certainty(runs)
-    table = Table("method", "labelled", "samples", *(METRICS[name].title for name in UNCERTAINTY))
-    for title in ("training s", "voxels/s"):
-        table.add_column(title, justify="right")
+    table = _table("samples", *(METRICS[name].title for name in UNCERTAINTY), "training s", "Mvoxel/s")
     for (method, labelled, samples), group in rows.groupby(["method", "labelled", "samples"], sort=False, dropna=False):
         shown = [f"{METRICS[name].factor * group[name].mean():.{METRICS[name].digits}f}" for name in UNCERTAINTY]
-        spent = [f"{group[name].mean():.0f}" for name in ("seconds_of_training", "voxels_per_second")]
-        table.add_row(str(method), _budget(labelled), str(samples), *shown, *spent)
+        rate = f"{group['voxels_per_second'].mean() / 1e6:.2g}"
+        spent = f"{group['seconds_of_training'].mean():.0f}"
+        table.add_row(str(method), _budget(labelled), str(samples), *shown, spent, rate)
+    return table
+
+
+def _table(*numbers: str) -> Table:
+    """Columns for a method and its labels, whose names are never cut, and for numbers; eighty characters are enough."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, caption_justify="left")
+    for title in ("method", "labels"):
+        table.add_column(title, no_wrap=True)
+    for title in numbers:
+        table.add_column(title, justify="right")
     return table
 
 
