@@ -14,8 +14,8 @@ from segpl.data.cases import Region
 Predict = Callable[[Float[Tensor, "B C *space"]], Float[Tensor, "S B K *space"]]
 Window = Callable[[Float[Tensor, "B C *space"]], Float[Tensor, "B M *space"]]
 
-BATCH = 4
-"""Windows that a network sees at once."""
+BATCH = {"cpu": 4, "cuda": 16}
+"""Windows that a network sees at once: a processor is as fast with one as with eight, a GPU wants more to do."""
 SLAB = 2**22
 """Voxels of a slab, unless a single window is deeper."""
 
@@ -33,7 +33,7 @@ def predict_volume(
         shape[:] = p.shape[0], p.shape[2]
         return p.transpose(0, 1).flatten(1, 2)  # MONAI knows batch and channels: samples travel as channels
 
-    p = sliding_window_inference(images, patch, BATCH, windows, overlap=overlap, mode="gaussian")
+    p = sliding_window_inference(images, patch, _at_once(x.device), windows, overlap=overlap, mode="gaussian")
     p = p.unflatten(1, shape)
     return p.permute(1, 2, 3, 4, 0) if flat else p[0]
 
@@ -74,7 +74,8 @@ def predict_slabs(
     for row, following in zip(rows, [*rows[1:], ()], strict=True):
         begin, end = row[0], row[-1] + size[2]
         slab = x[None, ..., begin:end].contiguous()
-        mean = sliding_window_inference(slab, size, BATCH, weighted, overlaps, sw_device=device, device="cpu")[0]
+        count = _at_once(device or x.device)
+        mean = sliding_window_inference(slab, size, count, weighted, overlaps, sw_device=device, device="cpu")[0]
         places = torch.arange(begin, begin + mean.shape[3])
         total = mean.mul_(sum((places >= start) & (places < start + size[2]) for start in row))
         if shared is not None:
@@ -95,6 +96,10 @@ def fold(found: Bool[Tensor, "K *space"], regions: Sequence[Region]) -> UInt[np.
     for region, part in zip(regions, found.numpy(), strict=True):
         label[part] = region.paint
     return label
+
+
+def _at_once(device: torch.device) -> int:
+    return BATCH.get(device.type, BATCH["cpu"])
 
 
 def _step(size: int, overlap: float) -> int:

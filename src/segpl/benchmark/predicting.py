@@ -30,7 +30,8 @@ def measure_prediction(configuration: Configuration, shape: tuple[int, int, int]
         started = time.perf_counter()
         memory = peak_memory(lambda: predictor.predict(folder / "scan.nii.gz").save(folder / "mask.nii.gz"))
         seconds = time.perf_counter() - started
-    window = torch.randn(BATCH, configuration.inputs, *configuration.patch, device=predictor.device)
+    count = BATCH[predictor.device.type]
+    window = torch.randn(count, configuration.inputs, *configuration.patch, device=predictor.device)
     with torch.inference_mode():
         alone = interleaved({"windows": lambda: predictor.model(window)}, repeats)["windows"].median
     voxels = float(np.prod(shape))
@@ -41,7 +42,7 @@ def measure_prediction(configuration: Configuration, shape: tuple[int, int, int]
         "voxels_per_second": voxels / seconds,
         "windows": watch.windows,
         "share_in_network": watch.seconds / seconds,
-        "bare_voxels_per_second": voxels / (alone * watch.windows / BATCH),
+        "bare_voxels_per_second": voxels / (alone * watch.windows / count),
         "peak_memory_bytes": memory,
     }
 
