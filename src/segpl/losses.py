@@ -30,6 +30,11 @@ def relaxed_label(
     return pseudo_label(p, threshold) + soft - soft.detach()
 
 
+def unsaturated(p: Float[Tensor, "B K *space"]) -> Float[Tensor, "B K *space"]:
+    """Probabilities a little off 0 and 1: there the slope of a cross-entropy in its label is infinite."""
+    return p.clamp(1e-6, 1 - 1e-6)
+
+
 def dice_per_image(p: Float[Tensor, "B K *space"], y: Float[Tensor, "B K *space"]) -> Float[Tensor, "B K"]:
     """1 - soft Dice of each image and class. Where both are empty it is 0, thanks to MONAI's smoothing of 1e-5."""
     return _dice(p, y).flatten(1)

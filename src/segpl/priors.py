@@ -186,7 +186,8 @@ class CutNormal(Posterior):
     def quantile(self, level: Tensor) -> Tensor:
         """With a uniform level this is a draw, and its gradient reaches mu and sigma."""
         low, high = self.normal.cdf(torch.zeros_like(level)), self.normal.cdf(torch.ones_like(level))
-        return self.normal.icdf(low + level * (high - low)).clamp(EDGE, 1 - EDGE)
+        # Away from 0 and 1, where the inverse has no slope: clamping afterwards would make of it 0 times infinity.
+        return self.normal.icdf((low + level * (high - low)).clamp(1e-7, 1 - 1e-7)).clamp(EDGE, 1 - EDGE)
 
 
 class BetaPosterior(Posterior):

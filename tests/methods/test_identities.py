@@ -13,7 +13,7 @@ from segpl.methods.segpl_elbo import SegPLElbo
 from segpl.methods.segpl_em import SegPLEM
 from segpl.methods.segpl_vi import SegPLVI
 from segpl.methods.self_loop import far_apart, shuffled
-from segpl.priors import Beta, Categorical, Confident, Fixed, Normal
+from segpl.priors import Beta, Categorical, Confident, CutNormal, Fixed, Normal
 
 
 def gradients(losses, network, term=None):
@@ -207,3 +207,24 @@ def test_a_puzzle_holds_the_same_pieces(patch, batch):
     puzzle = shuffled(x, swapped, 4)
     assert torch.equal(puzzle[:, :, :4, :4], x[:, :, 4:8, 4:8])
     assert torch.equal(puzzle[:, :, 8:], x[:, :, 8:])
+
+
+def test_a_network_that_is_certain_does_not_break_the_thresholds_posterior(network, batch):
+    """Probabilities of exactly 0 and 1: the label's slope would be infinite, and phi's weights no numbers."""
+    method = SegPLElbo()
+    model = method.build(network)
+    with torch.no_grad():
+        for weight in model["theta"].head.parameters():
+            weight.mul_(1e4)
+    p = model["theta"](batch.x_u).sigmoid()
+    assert (p == 0).any()
+    assert (p == 1).any()
+    method.losses(model, batch, progress=0.5).total.backward()
+    assert all(weight.grad.isfinite().all() for weight in model["phi"].parameters())
+
+
+def test_a_draw_from_the_very_end_of_a_posterior_has_a_slope():
+    mu = torch.full((1, 2), 0.5, requires_grad=True)
+    drawn = CutNormal(mu, torch.full((1, 2), 0.01), torch.tensor(0.5), 0.1).quantile(torch.tensor([[0.0, 1.0]]))
+    drawn.sum().backward()
+    assert mu.grad.isfinite().all()

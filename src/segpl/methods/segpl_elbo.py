@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from pydantic import PositiveFloat
 
-from segpl.losses import relaxed_label
+from segpl.losses import relaxed_label, unsaturated
 from segpl.methods.base import Model, Thresholded, watch
 from segpl.types import Batch, Losses
 
@@ -34,7 +34,7 @@ class SegPLElbo(Thresholded):
         terms = {
             "labelled": self.fit(p_l, batch.y_l),  # M-step
             "unlabelled": self.unlabelled_weight(progress) * self.fit(p_u, y_u.detach()),
-            "evidence": self.fit(p_u.detach(), y_u),  # the first term of Eq. 7, for phi alone
+            "evidence": self.fit(unsaturated(p_u.detach()), y_u),  # the first term of Eq. 7, for phi alone
             "kl": self.kl_weight * posterior.kl.mean(),
         }
         return Losses(terms, y_u.detach(), threshold, watch(posterior))
