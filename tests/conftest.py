@@ -1,6 +1,7 @@
 """Shapes and types are checked at run time, but only here. What tests share."""
 
-from jaxtyping import install_import_hook
+import install_import_hook
+from jaxtyping import locale
 
 install_import_hook("segpl", "typechecker.check")  # before anything of segpl is imported
 
@@ -77,3 +78,12 @@ def segpl() -> Callable[..., subprocess.CompletedProcess[str]]:
         return subprocess.run(command, capture_output=True, encoding="utf-8", env=environment, check=False)
 
     return call
+
+
+@pytest.fixture
+def utf_8():
+    """Text files as torch's compiler expects them: a library that another test called may have changed the locale."""
+    before = locale.setlocale(locale.LC_CTYPE)
+    locale.setlocale(locale.LC_CTYPE, "C.UTF-8")
+    yield
+    locale.setlocale(locale.LC_CTYPE, before)

@@ -8,6 +8,8 @@ from segpl.methods import METHODS
 from segpl.networks import UNet
 from segpl.types import Losses
 
+pytestmark = pytest.mark.usefixtures("utf_8")
+
 
 def losses_and_gradients(method, network, batch, wanted):
     torch.manual_seed(0)

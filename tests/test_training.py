@@ -151,6 +151,7 @@ def test_the_log_goes_to_tensorboard_too_and_a_resumed_run_shows_no_step_twice(p
     assert validated == [int(row["step"]) for row in rows if row["validation_iou"]]
 
 
+@pytest.mark.usefixtures("utf_8")
 def test_a_compiled_run_resumes_as_if_it_had_not_stopped(tumours, tmp_path, monkeypatch):
     run = plan_run(tumours, {"method": "segpl", "patch": [32, 32], **SMALL, "compile": True})
     plain = plan_run(tumours, {"method": "segpl", "patch": [32, 32], **SMALL, "compile": False})

@@ -31,7 +31,7 @@ class Compiler:
         try:
             with torch.compiler.set_stance(self.stance):
                 return losses()
-        except RuntimeError as error:
+        except Exception as error:  # of the compiler, or else it comes again
             if self.stance == "force_eager":
                 raise
             console.print(f"The networks could not be compiled ({str(error).splitlines()[0]}): going on without.")

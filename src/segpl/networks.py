@@ -32,12 +32,12 @@ def turned(x: Float[Tensor, "B C *space"]) -> Float[Tensor, "B C *turned"]:
     Slices are the thin axis of most scans, and convolutions are written for a long last one: with 3 slices of 176 x 176
     in this order, and channels last in memory, they run up to three times as fast.
     """
-    return x.movedim(-1, 2) if x.ndim == 5 else x
+    return x.permute(0, 1, 4, 2, 3) if x.ndim == 5 else x
 
 
 def returned(x: Float[Tensor, "B C *turned"]) -> Float[Tensor, "B C *space"]:
     """What `turned` did, undone."""
-    return x.movedim(2, -1) if x.ndim == 5 else x
+    return x.permute(0, 1, 3, 4, 2) if x.ndim == 5 else x
 
 
 class Block(nn.Module):

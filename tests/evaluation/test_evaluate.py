@@ -41,7 +41,9 @@ def test_scores_are_those_of_the_saved_masks(directory):
         found, truth = torch.from_numpy(label == innermost.paint)[None], load_truth(case, dataset.task).y[-1:]
         rows = table[(table["case"] == case.name) & (table["region"] == innermost.name)].set_index("metric")["value"]
         assert rows["iou"] == pytest.approx(scores.iou(found, truth).item(), nan_ok=True)
-        assert rows["hd95"] == pytest.approx(scores.hd95(found, truth, (2.0, 2.0, 6.0)).item(), nan_ok=True)
+        assert rows["hd95"] == pytest.approx(
+            scores.surface_scores(found, truth, (2.0, 2.0, 6.0), 1.0).hd95.item(), nan_ok=True
+        )
 
 
 def test_every_metric_is_there_for_every_case_and_region(directory):
