@@ -1,11 +1,11 @@
 """Shapes and types are checked at run time, but only here. What tests share."""
 
-import install_import_hook
-from jaxtyping import locale
+from jaxtyping import install_import_hook
 
 install_import_hook("segpl", "typechecker.check")  # before anything of segpl is imported
 
 import atexit  # noqa: E402
+import locale  # noqa: E402
 import os  # noqa: E402
 import shutil  # noqa: E402
 import subprocess  # noqa: E402
