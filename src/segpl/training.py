@@ -58,10 +58,11 @@ class Learner(lightning.LightningModule):
         self.caution, self.healthy = 1.0, False
         self.milestones: dict[str, float] = {}
         self.validated: list[Tensor] = []
-        self.compiler = Compiler(model, repays(self.operations()) if run.compile is None else run.compile)
+        self.operations = self._count()  # first: what is counted once is never compiled
+        self.compiler = Compiler(model, repays(self.operations) if run.compile is None else run.compile)
 
-    def operations(self) -> float:
-        """Of the whole run, roughly: each image goes forwards, and backwards at twice the cost."""
+    def _count(self) -> float:
+        """The operations of the whole run, roughly: each image goes forwards, and backwards at twice the cost."""
         per_image = flops(self.run.method, self.model, self.probe)
         images = {"flops_labelled": len(self.probe.x_l), "flops_unlabelled": len(self.probe.x_u)}
         return 3.0 * self.run.steps * sum(count * per_image[kind] for kind, count in images.items())
@@ -176,7 +177,7 @@ def train(
     steps = Steps(labelled, unlabelled, run.seed, run.patch, run.batch, run.ratio, run.foreground)
     learner = Learner(run, lambda: run.build(dataset.task), steps, validation, directory)
     if is_first():
-        seconds = forecast(learner.operations()) / (processes.devices * processes.nodes)
+        seconds = forecast(learner.operations) / (processes.devices * processes.nodes)
         console.print(f"{run.steps} steps: about {in_words(seconds)} of training on this machine")
     _fit(learner, directory, processes, watchers)
     if is_first():
