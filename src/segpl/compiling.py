@@ -39,6 +39,10 @@ class Compiler:
             return self(losses)
 
 
-def repays(operations: float) -> bool:
-    """Whether a run of so many operations is worth compiling for, on the device at hand."""
-    return operations > REPAYS["cuda" if torch.cuda.is_available() else "cpu"]
+def repays(operations: float, axes: int) -> bool:
+    """Whether a run of so many operations on planes or volumes is worth compiling for, on the device at hand.
+
+    On a processor planes gain nothing: their convolutions are nearly all there is, and the compiler leaves those alone.
+    """
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return operations > REPAYS[device] and (device == "cuda" or axes == 3)

@@ -59,7 +59,7 @@ class Learner(lightning.LightningModule):
         self.milestones: dict[str, float] = {}
         self.validated: list[Tensor] = []
         self.operations = self._count()  # first: what is counted once is never compiled
-        self.compiler = Compiler(model, repays(self.operations) if run.compile is None else run.compile)
+        self.compiler = Compiler(model, repays(self.operations, len(run.patch)) if run.compile is None else run.compile)
 
     def _count(self) -> float:
         """The operations of the whole run, roughly: each image goes forwards, and backwards at twice the cost."""
