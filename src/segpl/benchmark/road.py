@@ -24,7 +24,7 @@ SMALL = (48, 48, 8)
 def measure_waiting(configuration: Configuration, shape: tuple[int, int, int], repeats: int) -> float:
     """Seconds to put one batch together from volumes of a realistic size."""
     with tempfile.TemporaryDirectory() as folder:
-        made = [_volume(Path(folder), number, shape, configuration) for number in range(4)]
+        made = _volumes(Path(folder), range(4), shape, configuration)
         road = _steps(made, configuration, configuration.patch)
         found = interleaved({"batch": iter(map(road.__getitem__, range(repeats + 3))).__next__}, repeats + 3)
     return float(np.median(found["batch"].seconds[3:]))  # the first ones look for the foreground
@@ -36,8 +36,7 @@ def measure_road(counts: Sequence[int], configuration: Configuration, repeats: i
     made: list[Volume] = []
     with tempfile.TemporaryDirectory() as folder:
         for count in counts:
-            more = range(len(made), count)
-            made += [_volume(Path(folder), n, SMALL, configuration) for n in track(more, f"Writing {count} cases")]
+            made += _volumes(Path(folder), range(len(made), count), SMALL, configuration)
             road = _steps(made, configuration, (*SMALL[:2], 8)[: len(configuration.patch)])
             steps = range(repeats)
             timing = interleaved({"batch": iter(map(road.__getitem__, steps)).__next__}, repeats)["batch"]
@@ -52,15 +51,16 @@ def _steps(made: Sequence[Volume], configuration: Configuration, patch: tuple[in
     return Steps(made[::2], unlabelled, 0, patch, configuration.labelled, ratio, foreground=0.5)
 
 
-def _volume(folder: Path, number: int, shape: tuple[int, int, int], configuration: Configuration) -> Volume:
-    draw = torch.Generator().manual_seed(number)
-    x = torch.randn(configuration.inputs, *shape, generator=draw)
+def _volumes(folder: Path, numbers: range, shape: tuple[int, int, int], configuration: Configuration) -> list[Volume]:
+    """Write them all, then open them all."""
+    cases = [Case(str(number), str(number), (Path("image"),), Path("label")) for number in numbers]
     y = torch.zeros(configuration.regions, *shape, dtype=torch.bool)
     y[:, 10:30, 10:30, 2:6] = True
-    place, case = folder / str(number), Case(str(number), str(number), (Path("image"),), Path("label"))
-    place.mkdir()
-    write_volume(place, Volume(case, x, y))
-    return open_volume(place, case)
+    for case in track(cases, f"Writing {len(cases)} cases"):
+        draw = torch.Generator().manual_seed(int(case.name))
+        (folder / case.name).mkdir()
+        write_volume(folder / case.name, Volume(case, torch.randn(configuration.inputs, *shape, generator=draw), y))
+    return [open_volume(folder / case.name, case) for case in cases]
 
 
 def _resident() -> int:

@@ -48,7 +48,7 @@ class Cache:
 
     def volumes(self, cases: Sequence[Case], task: Task, preparation: Preparation) -> list[Volume]:
         """The cases, prepared now or before."""
-        found, built = [], 0
+        entries, built = [], 0
         for case in track(cases, "Reading scans"):
             entry = self.folder / "volumes" / self._key(case, task, preparation)
             if not entry.is_dir():
@@ -56,8 +56,9 @@ class Cache:
             if built > self.limit / 20:  # not each time: to look through thousands of entries takes a while
                 self._prune(entry)
                 built = 0
-            found.append(self._volume(entry, case, task, preparation))
-        return found
+            entries.append(entry)
+        # Only now: small things that stay between large ones that go would keep the memory of those.
+        return [self._volume(entry, case, task, preparation) for entry, case in zip(entries, cases, strict=True)]
 
     def _volume(self, entry: Path, case: Case, task: Task, preparation: Preparation) -> Volume:
         for _ in range(3):  # another process may clear the entry away between two lines
