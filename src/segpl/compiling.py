@@ -10,7 +10,10 @@ from segpl.progress import console
 from segpl.types import Losses
 
 REPAYS = {"cpu": 2e13, "cuda": 5e15}
-"""Floating-point operations of a whole run from which on compiling takes less time than it saves."""
+"""Floating-point operations of a whole run from which on compiling takes less time than it saves.
+
+A processor's is what was measured (docs/performance.md); a GPU's is a guess from its speed.
+"""
 
 
 class Compiler:

@@ -17,7 +17,7 @@ from segpl.files import write_text
 from segpl.methods.base import Method
 from segpl.types import Batch
 
-USUAL_SHARE = 0.5
+USUAL_SHARE = 0.65
 """How fast training steps are beside a product of matrices, roughly: see docs/performance.md."""
 
 

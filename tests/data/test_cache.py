@@ -133,6 +133,17 @@ def test_the_cache_stays_below_its_limit(data, tmp_path):
     assert len(list((tmp_path / "cache/volumes").iterdir())) == 2
 
 
+def test_data_larger_than_the_limit_are_prepared_once_and_stay_readable(data, tmp_path, monkeypatch):
+    prepared = []
+    monkeypatch.setattr(segpl.data.cache, "load", lambda case, *rest: prepared.append(case.name) or load(case, *rest))
+    size = load(data.training[0], data.task, Preparation()).x.numel() * 4
+    found = Cache(tmp_path / "cache", limit=2.9 * size).volumes(data.training, data.task, Preparation())
+    assert prepared == [case.name for case in data.training]
+    assert len(list((tmp_path / "cache/volumes").iterdir())) == 2 < len(found)
+    for volume, case in zip(found, data.training, strict=True):
+        assert same(volume, load(case, data.task, Preparation()))
+
+
 def test_a_patch_does_not_load_its_volume(data, tmp_path):
     """The numbers are mapped from disk: the tensor lives in a file's pages, not in memory of its own."""
     cache, case = Cache(tmp_path / "cache"), labelled(data)[0]

@@ -114,7 +114,7 @@ def _update(loss: torch.Tensor, optimiser: torch.optim.Optimizer) -> None:
 
 
 def _operations(configuration: Configuration, name: str, device: torch.device) -> int:
-    """Of one step, forwards and backwards, counted without computing anything."""
+    """Of one step, forwards and backwards, counted while one more of them is done."""
     method: Method = METHODS[PLAIN if name == REFERENCE else name]()
     model: nn.Module = method.build(configuration.network).to(device)
     batch = configuration.batch(device, all_labelled=not method.uses_unlabelled())

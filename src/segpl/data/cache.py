@@ -48,17 +48,25 @@ class Cache:
 
     def volumes(self, cases: Sequence[Case], task: Task, preparation: Preparation) -> list[Volume]:
         """The cases, prepared now or before."""
-        entries, built = [], 0
+        found: list[Volume] = []
+        waiting: list[tuple[Path, Case]] = []
+        built = 0
+
+        def opened() -> list[Volume]:
+            return [self._volume(entry, case, task, preparation) for entry, case in waiting]
+
         for case in track(cases, "Reading scans"):
             entry = self.folder / "volumes" / self._key(case, task, preparation)
             if not entry.is_dir():
                 built += self._build(entry, load(case, task, preparation))
+            waiting.append((entry, case))
             if built > self.limit / 20:  # not each time: to look through thousands of entries takes a while
+                found += opened()  # first: what is open stays readable, even if its entry must go
+                waiting.clear()
                 self._prune(entry)
                 built = 0
-            entries.append(entry)
-        # Only now: small things that stay between large ones that go would keep the memory of those.
-        return [self._volume(entry, case, task, preparation) for entry, case in zip(entries, cases, strict=True)]
+        # Many at once: small things that stay between large ones that go would keep the memory of those.
+        return found + opened()
 
     def _volume(self, entry: Path, case: Case, task: Task, preparation: Preparation) -> Volume:
         for _ in range(3):  # another process may clear the entry away between two lines
