@@ -58,9 +58,7 @@ class Learner(lightning.LightningModule):
         self.caution, self.healthy = 1.0, False
         self.milestones: dict[str, float] = {}
         self.validated: list[Tensor] = []
-        self.operations = (
-            self._count()
-        )  # before it is compiled: the compiler gives up on a network that was called while operations are counted
+        self.operations = self._count()  # first: the compiler gives up on a network that was called in a count
         self.compiler = Compiler(model, repays(self.operations, len(run.patch)) if run.compile is None else run.compile)
 
     def _count(self) -> float:
