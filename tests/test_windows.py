@@ -37,6 +37,20 @@ def test_slabs_are_the_volume_cut_into_pieces(patch, shape, voxels):
     torch.testing.assert_close(torch.cat(pieces, dim=3), whole, atol=2e-6, rtol=0)
 
 
+@pytest.mark.parametrize(("patch", "shown"), [((16, 16, 4), [4, 2]), ((16, 16), [4, 4, 4, 4, 4])])
+def test_no_volume_is_shown_alone(patch, shown):
+    """Five windows in a row; a batch of one volume has a slow convolution, one of one plane has not."""
+    counts = []
+
+    def window(piece):
+        counts.append(len(piece))
+        return piece[None]
+
+    x = torch.rand(1, 64, 16, 4)
+    torch.testing.assert_close(predict_volume(window, x, patch)[0], x, atol=1e-6, rtol=0)
+    assert counts == shown
+
+
 def test_slabs_are_as_thin_as_windows_allow():
     assert slabs((512, 512, 10), (176, 176, 3), voxels=1) == [(0,), (2,), (4,), (6,), (7,)]
     assert slabs((512, 512, 10), (176, 176, 3), voxels=5 * 512**2) == [(0, 2), (4, 6), (7,)]

@@ -125,7 +125,7 @@ def command_line() -> argparse.ArgumentParser:
     )
 
     one = command(commands.benchmark)
-    one.add_argument("--quick", action="store_true", help="under two minutes: three methods, nothing compiled")
+    one.add_argument("--quick", action="store_true", help="under two minutes: two methods, nothing compiled")
     one.add_argument("--repeats", type=positive, default=3, metavar="N", help="measurements of each thing [3]")
     one.add_argument(
         "--out", type=file, default=Path("benchmark.json"), metavar="FILE", help="the numbers [benchmark.json]"

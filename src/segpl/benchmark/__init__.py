@@ -4,10 +4,12 @@ import json
 import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import torch
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -18,8 +20,8 @@ from segpl.benchmark.steps import BRATS, CARVE, PLAIN, measure_steps
 from segpl.files import write_text
 from segpl.methods import METHODS
 
-QUICK = ("supervised", "segpl", "segpl-vi")
-COMPILED = (*QUICK, "segpl-em", "cps")
+QUICK = ("supervised", "segpl")
+COMPILED = (*QUICK, "segpl-vi", "segpl-em", "cps")
 """Methods that are compiled too: one network, one and its average, and two. It takes half a minute for each."""
 
 
@@ -71,14 +73,16 @@ def _print(found: dict[str, Any]) -> None:
     rate = found["product_flops_per_second"] / 1e9
     console.print(f"matrix product: {rate:.0f} GFLOP/s (spread {found['product_spread']:.0%}) on {found['device']}")
     console.print(f"segpl --help: {found['help_seconds']:.2f} s")
-    table = Table("step of", "network", "s", "spread", "GFLOP/s", "of product", "x MONAI", "x supervised", "GB")
-    for row in found["steps"]:
-        kind = "as given" if row["method"].startswith("MONAI") else "compiled" if row["compiled"] else "arranged"
-        memory = f"{row['peak_memory_bytes'] / 1e9:.1f}" if row["peak_memory_bytes"] else "?"
-        numbers = [f"{row['seconds']:.3f}", f"{row['spread']:.0%}", f"{row['flops_per_second'] / 1e9:.0f}"]
-        ratios = [f"{row['share_of_product']:.0%}", f"{row['speed_up']:.2f}", f"{row['ratio_to_supervised']:.2f}"]
-        table.add_row(f"{row['method']}, {row['configuration']}", kind, *numbers, *ratios, memory)
-    console.print(table)
+    for title, rows in groupby(found["steps"], key=lambda row: row["configuration"]):
+        heads = ("step of", "s", "spread", "GFLOP/s", "of product", "x MONAI", "x sup.", "GB")
+        table = Table(*heads, title=title, box=SIMPLE, padding=(0, 1, 0, 0))
+        for row in rows:
+            name = f"{row['method']}, compiled" if row["compiled"] else row["method"]
+            memory = f"{row['peak_memory_bytes'] / 1e9:.1f}" if row["peak_memory_bytes"] else "?"
+            numbers = [f"{row['seconds']:.3f}", f"{row['spread']:.0%}", f"{row['flops_per_second'] / 1e9:.0f}"]
+            ratios = [f"{row['share_of_product']:.0%}", f"{row['speed_up']:.2f}", f"{row['ratio_to_supervised']:.2f}"]
+            table.add_row(name, *numbers, *ratios, memory)
+        console.print(table)
     for row in found["waiting"]:
         wait = f"{1000 * row['seconds']:.1f} ms, {row['share']:.1%} of a step"
         console.print(f"waiting for a batch, {row['configuration']}: {wait}")

@@ -30,6 +30,7 @@ def measure_prediction(configuration: Configuration, shape: tuple[int, int, int]
         started = time.perf_counter()
         memory = peak_memory(lambda: predictor.predict(folder / "scan.nii.gz").save(folder / "mask.nii.gz"))
         seconds = time.perf_counter() - started
+        in_network, windows = watch.seconds, watch.windows
     count = BATCH[predictor.device.type]
     window = torch.randn(count, configuration.inputs, *configuration.patch, device=predictor.device)
     with torch.inference_mode():
@@ -40,9 +41,9 @@ def measure_prediction(configuration: Configuration, shape: tuple[int, int, int]
         "patch": configuration.patch,
         "seconds": seconds,
         "voxels_per_second": voxels / seconds,
-        "windows": watch.windows,
-        "share_in_network": watch.seconds / seconds,
-        "bare_voxels_per_second": voxels / (alone * watch.windows / count),
+        "windows": windows,
+        "share_in_network": in_network / seconds,
+        "bare_voxels_per_second": voxels / (alone * windows / count),
         "peak_memory_bytes": memory,
     }
 
