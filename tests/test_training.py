@@ -82,6 +82,15 @@ def test_a_run_directory_holds_what_later_stages_need(planned, tmp_path):
     assert (tmp_path / "run/checkpoints/last.ckpt").is_file()
 
 
+def test_a_term_that_begins_late_has_a_column_in_the_log_from_then_on(planned, tmp_path):
+    """Validations follow steps 2, 4 and 5; the unlabelled images count from step 4 on, in the midst of the second."""
+    train(planned({"name": "segpl-em", "start": 0.6, "warm_up": 0.0}), tmp_path / "run")
+    rows = list(csv.DictReader((tmp_path / "run/log.csv").open()))
+    assert [int(row["step"]) for row in rows] == [1, 2, 3, 4, 5]
+    assert [row["unlabelled"] != "" for row in rows] == [False, False, False, True, True]
+    assert [row["validation_iou"] != "" for row in rows] == [False, True, False, True, True]
+
+
 def test_the_kept_weights_are_the_best_on_validation(planned, tmp_path, monkeypatch):
     """The second of three validations is made the best; the weights must be those of its checkpoint."""
     values, kept = iter([0.1, 0.9, 0.5]), []

@@ -1,6 +1,8 @@
 """What a training says as it goes: `log.csv`, the same for TensorBoard, and a line of progress."""
 
 import csv
+import io
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
@@ -47,11 +49,20 @@ class Logbook(Callback):
         self.rows, self.written = [], self.rows
 
     def _write(self) -> None:
+        """Add the rows; where they bring a column, as a term that begins late does, the earlier rows get it empty."""
+        known = self._columns()
+        columns = list(dict.fromkeys([*known, *(name for row in self.rows for name in row)]))
+        if columns != known:
+            text = self.file.read_text(encoding="utf-8") if known else ""
+            write_text(self.file, ",".join(columns) + "\n" + _lines(csv.DictReader(io.StringIO(text)), columns))
         with self.file.open("a", newline="", encoding="utf-8") as stream:
-            writer = csv.DictWriter(stream, fieldnames=self.rows[0], lineterminator="\n")
-            if stream.tell() == 0:
-                writer.writeheader()
-            writer.writerows({key: _plain(value) for key, value in row.items()} for row in self.rows)
+            stream.write(_lines(({name: _plain(value) for name, value in row.items()} for row in self.rows), columns))
+
+    def _columns(self) -> list[str]:
+        if not self.file.is_file():
+            return []
+        with self.file.open(encoding="utf-8") as stream:
+            return list(csv.DictReader(stream).fieldnames or ())
 
 
 class TensorBoard(Callback):
@@ -123,6 +134,12 @@ class ProgressBar(Callback):
     def _seen(self, trainer: Trainer) -> str:
         metrics = trainer.callback_metrics
         return "  ".join(f"{name} {float(metrics[key]):.3f}" for key, name in self.NAMES.items() if key in metrics)
+
+
+def _lines(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> str:
+    text = io.StringIO()
+    csv.DictWriter(text, columns, restval="", lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def _plain(value: Any) -> Any:

@@ -112,6 +112,16 @@ def test_segpl_em_without_view_or_average_has_segpls_unlabelled_gradient(prior, 
     assert_same(ours, gradients(plain, model["theta"], "unlabelled"))
 
 
+def test_segpl_em_looks_at_no_unlabelled_image_before_they_count(network, batch):
+    """And what it learns from the labels is what it would learn with them in the batch at weight 0."""
+    method = SegPLEM(start=0.5, warm_up=0)
+    model = method.build(network)
+    alone = method.losses(model, batch._replace(x_u=batch.x_u * float("nan")), progress=0.49)
+    assert list(alone.terms) == ["labelled"]
+    assert alone.y_u is None
+    torch.testing.assert_close(alone.total, method.losses(model, batch, progress=0.5).terms["labelled"])
+
+
 def test_segpl_em_labels_by_the_average_and_learns_by_theta(network, batch):
     method = SegPLEM()
     model = built(method, network)

@@ -48,7 +48,10 @@ class SegPLEM(Thresholded):
         return model["average"].module
 
     def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
-        """Eq. 3 with the label of one network and view learnt by another."""
+        """Eq. 3 with the label of one network and view learnt by another; labels alone until the others count."""
+        weight = self.unlabelled_weight(progress)
+        if not weight:
+            return Losses({"labelled": self.fit(model["theta"](batch.x_l).sigmoid(), batch.y_l)})
         with torch.no_grad():
             features = self.theta(model).features(batch.x_u)
             p = self.theta(model).head(features).sigmoid()
@@ -60,7 +63,7 @@ class SegPLEM(Thresholded):
         p_l, p_u = seen.split([len(batch.x_l), len(batch.x_u)])
         terms = {
             "labelled": self.fit(p_l, batch.y_l),  # M-step
-            "unlabelled": self.unlabelled_weight(progress) * self.fit(p_u, view.label(y_u)),
+            "unlabelled": weight * self.fit(p_u, view.label(y_u)),
             "kl": self.kl_weight * posterior.kl.mean(),
         }
         return Losses(terms, y_u, threshold, watch(posterior))

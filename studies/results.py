@@ -1,0 +1,135 @@
+"""docs/results.md from the scores that are kept in studies/results, a folder for each study.
+
+python studies/results.py                            write the page and its figures anew
+python studies/results.py --take hippocampus=OUT     first take the scores and the cost of a finished study from OUT
+"""
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pandas as pd
+import yaml
+from matplotlib.figure import Figure
+
+from segpl.files import write_text
+from segpl.report.statistics import mean_of_regions
+from segpl.report.typeset import Cell, Mark, TextTable, markdown
+from segpl.report.verdict import Kind, Verdict, compare, verdicts
+from segpl.study.work import DONE
+from segpl.tidy import read_table
+
+HERE = Path(__file__).parent
+KEPT, PAGE = HERE / "results", HERE.parent / "docs" / "results.md"
+OURS, RIVALS, PLAIN = "segpl-em", ("fixmatch", "cps", "mean-teacher"), "supervised"
+METRICS = ("iou", "dice")
+COLUMNS = ["run", "method", "labelled", "seed", "subject", "case", "region", "shift", "level", "metric", "value"]
+COLOURS = {Kind.HELPS: "#2ca02c", Kind.CANNOT_TELL: "0.5", Kind.HURTS: "#d62728"}
+
+
+def take(name: str, out: Path) -> None:
+    """Keep the scores of a study's finished runs, without those that the page has no use for, and what they cost."""
+    scores, costs = [], []
+    for done in sorted(out.glob(f"runs/*/{DONE}")):
+        run, result = done.parent, json.loads(done.read_text(encoding="utf-8"))
+        table = read_table(run / result["scores"])
+        scores.append(table[table["metric"].isin(METRICS) & (table["shift"] == "clean")].assign(run=run.name)[COLUMNS])
+        cost = json.loads((run / "cost.json").read_text(encoding="utf-8"))
+        costs.append({"run": run.name, **{key: cost[key] for key in ("seconds_per_step", "seconds_of_training")}})
+    write_text(KEPT / name / "scores.csv", pd.concat(scores).to_csv(index=False, float_format="%.5f"))
+    write_text(KEPT / name / "cost.csv", pd.DataFrame(costs).to_csv(index=False, float_format="%.4g"))
+
+
+def section(folder: Path) -> Iterator[str]:
+    """What a study found: verdicts, a table, a figure."""
+    study = yaml.safe_load((HERE / f"{folder.name}.yaml").read_text(encoding="utf-8"))
+    scores, cost = read_table(folder / "scores.csv"), pd.read_csv(folder / "cost.csv")
+    found = verdicts(scores, PLAIN)
+    figure = PAGE.parent / f"results-{folder.name}.png"
+    draw(found, study["title"]).savefig(figure, dpi=110)
+    yield f"## {study['title']}\n"
+    yield f"`segpl study studies/{folder.name}.yaml --data DATA --out OUT`\n"
+    yield "\n".join(f"- {one.sentence}" for one in found if one.comparison.method == OURS) + "\n"
+    yield "\n".join(f"- {sentence}" for sentence in against_rivals(scores)) + "\n"
+    yield markdown(table(study["title"], scores, cost, found))
+    yield f"![Effect over supervised training with its 95 % interval, by method]({figure.name})\n"
+
+
+def against_rivals(scores: pd.DataFrame) -> Iterator[str]:
+    """How ours stands beside other methods that use unlabelled scans; nothing is claimed, so nothing is corrected."""
+    for labelled, part in scores.groupby("labelled"):
+        for rival in RIVALS:
+            if {OURS, rival} <= set(part["method"]):
+                it = compare(part, OURS, rival)
+                yield f"{OURS} less {rival} at {labelled:g} labelled: {_effect(it.effect, it.low, it.high)} IoU points."
+
+
+def table(title: str, scores: pd.DataFrame, cost: pd.DataFrame, found: Sequence[Verdict]) -> TextTable:
+    """A row for each method and number of labelled subjects."""
+    part = scores[scores["metric"] == "iou"]
+    keys = ["labelled", "method", "seed"]
+    seeds = mean_of_regions(part, [*keys, "subject"]).groupby(keys, sort=False).mean()
+    steps = part[["run", "method"]].drop_duplicates().merge(cost, on="run").groupby("method").median(numeric_only=True)
+    answers = {(one.comparison.labelled, one.comparison.method): one for one in found}
+    groups = []
+    for labelled, budget in seeds.groupby("labelled"):
+        means = budget.groupby("method", sort=False).agg(["mean", "std", "count"])
+        rows = []
+        for method, row in means.iterrows():
+            answer = answers.get((labelled, method))
+            mark = Mark.BEST if row["mean"] == means["mean"].max() else Mark.NONE
+            seconds = steps["seconds_of_training"] / steps["seconds_of_training"].get(PLAIN, float("nan"))
+            it = answer.comparison if answer else None
+            rows.append(
+                [
+                    Cell(f"{labelled:g}"),
+                    Cell(str(method)),
+                    Cell(f"{100 * row['mean']:.1f} ± {100 * row['std']:.1f}", mark),
+                    Cell(_effect(it.effect, it.low, it.high) if it else "–"),
+                    Cell(f"{answer.p:.2g}" if answer else "–"),
+                    Cell(answer.kind.value if answer else "–"),
+                    Cell(f"{seconds[method]:.2f}"),
+                    Cell(f"{row['count']:.0f}"),
+                ]
+            )
+        groups.append(rows)
+    columns = ["labelled", "method", "IoU %", "over supervised", "p (Holm)", "verdict", "time", "seeds"]
+    return TextTable(title, columns, groups, ())
+
+
+def draw(found: Sequence[Verdict], title: str) -> Figure:
+    """Effects with their intervals, one above the other."""
+    figure = Figure(figsize=(7, 0.6 + 0.32 * len(found)), layout="constrained")
+    axis = figure.subplots()
+    for place, one in enumerate(reversed(found)):
+        it, colour = one.comparison, COLOURS[one.kind]
+        axis.plot([it.low, it.high], [place, place], color=colour, lw=2, solid_capstyle="round")
+        axis.plot(it.effect, place, "o", color=colour, ms=6)
+    axis.axvline(0, color="0.3", lw=1)
+    names = [f"{one.comparison.method}, {one.comparison.labelled} labelled" for one in reversed(found)]
+    axis.set_yticks(range(len(found)), names, fontsize=8)
+    axis.set_xlabel(f"{title}: IoU points over supervised training", fontsize=8)
+    axis.tick_params(axis="x", labelsize=8)
+    for side in ("top", "right", "left"):
+        axis.spines[side].set_visible(False)
+    return figure
+
+
+def _effect(effect: float, low: float, high: float) -> str:
+    return f"{effect:+.1f} ({low:+.1f} to {high:+.1f})"
+
+
+def main() -> None:
+    """Take what is asked for, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--take", nargs="+", default=[], metavar="NAME=OUT")
+    for name, _, out in (each.partition("=") for each in parser.parse_args().take):
+        take(name, Path(out))
+    opening = (HERE / "results" / "opening.md").read_text(encoding="utf-8")
+    folders = sorted(file.parent for file in KEPT.glob("*/scores.csv"))
+    write_text(PAGE, "\n".join([opening, *(part for folder in folders for part in section(folder))]))
+
+
+if __name__ == "__main__":
+    main()
