@@ -2,8 +2,9 @@
 
     python studies/understanding.py DATA OUT [--seeds 0 1] [--only NAME ...] [--set steps=400 ...]
 
-Trains every variant of understanding.yaml for every seed, goes on where it was stopped, and writes OUT/understanding.csv:
-a row for each validation. Test subjects are not touched. The truth of the unlabelled subjects is only measured against.
+Trains every variant of understanding.yaml for every seed, goes on where it was stopped, and writes a row for each
+validation to OUT/understanding.csv. Test subjects are not touched. The truth of the unlabelled subjects is only
+measured against.
 """
 
 import argparse
