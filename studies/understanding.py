@@ -77,7 +77,8 @@ def main() -> None:
     common = {key: yaml.safe_load(value) for key, _, value in (each.partition("=") for each in options.set)}
     for seed in options.seeds:
         for name in options.only:
-            run = plan_run(options.data, merged({"seed": seed, **common}, VARIANTS[name]))
+            given = {"seed": seed, **common, **VARIANTS[name]}
+            run = plan_run(options.data, merged({}, dict(sorted(given.items()))))  # method before method.alpha
             _train(run, options.out / f"{name}-{seed}")
     _collect(options.out)
 

@@ -11,17 +11,18 @@ from segpl.draws import Purpose, normal, uniform
 
 ROTATION, SCALE, CONTRAST, GAMMA, NOISE = 0.5, 0.2, 0.5, 0.5, 0.3
 """Limits at strength 1: radians, and logarithms of factors; the noise is in deviations of the normalised image."""
-OPERATIONS = 6
+OPERATIONS = 5
 
 
 @dataclass(frozen=True)
 class View:
-    """How each image of a batch is changed. Strength 0 changes nothing, bit for bit."""
+    """How each image of a batch is changed. Strength 0 changes nothing, bit for bit.
+
+    Nothing is mirrored: scans come in one orientation, and in a mirrored one the front of an organ is its back.
+    """
 
     angle: Float[Tensor, " B"]
     zoom: Float[Tensor, " B"]
-    flip: Float[Tensor, "B 2"]
-    """-1 or 1 for each axis of the plane."""
     contrast: Float[Tensor, " B"]
     gamma: Float[Tensor, " B"]
     noise: Float[Tensor, " B"]
@@ -51,32 +52,30 @@ class View:
         return grid_sample(x, grid, mode=mode, padding_mode="reflection", align_corners=False)
 
     def _matrix(self, space: torch.Size) -> Float[Tensor, "B D D+1"]:
-        """Turned, zoomed and flipped in the plane of the first two axes; slices stay slices."""
+        """Turned and zoomed in the plane of the first two axes; slices stay slices."""
         dimensions = len(space)
         matrix = torch.eye(dimensions, dimensions + 1).to(self.angle).repeat(len(self.angle), 1, 1)
         cos, sin = self.angle.cos() / self.zoom, self.angle.sin() / self.zoom
         # torch counts grid axes from the last: the plane's two axes are its last two coordinates
         second, first = dimensions - 2, dimensions - 1
         aspect = space[0] / space[1]
-        matrix[:, first, first], matrix[:, second, second] = cos * self.flip[:, 0], cos * self.flip[:, 1]
-        matrix[:, first, second] = -sin * self.flip[:, 1] / aspect
-        matrix[:, second, first] = sin * self.flip[:, 0] * aspect
+        matrix[:, first, first] = matrix[:, second, second] = cos
+        matrix[:, first, second], matrix[:, second, first] = -sin / aspect, sin * aspect
         return matrix
 
 
 def draw_view(seeds: Int[Tensor, " B"], strength: float, operations: int = OPERATIONS) -> View:
     """A view of each image from its own seed, up to `strength`; RandAugment picks some of the operations at random."""
-    u = uniform(seeds, 8 + OPERATIONS, purpose=Purpose.VIEW)
-    chosen = (u[:, 8:].argsort(1).argsort(1) < operations).to(u) * strength
-    rotate, scale, flip, contrast, gamma, noise = chosen.unbind(1)
+    u = uniform(seeds, 2 * OPERATIONS, purpose=Purpose.VIEW)
+    chosen = (u[:, OPERATIONS:].argsort(1).argsort(1) < operations).to(u) * strength
+    rotate, scale, contrast, gamma, noise = chosen.unbind(1)
     centred = 2 * u - 1
     return View(
         angle=ROTATION * rotate * centred[:, 0],
         zoom=(SCALE * scale * centred[:, 1]).exp(),
-        flip=1 - 2 * (u[:, 2:4] < 0.5 * flip[:, None]).to(u),
-        contrast=(CONTRAST * contrast * centred[:, 4]).exp(),
-        gamma=(GAMMA * gamma * centred[:, 5]).exp(),
-        noise=NOISE * noise * u[:, 6],
+        contrast=(CONTRAST * contrast * centred[:, 2]).exp(),
+        gamma=(GAMMA * gamma * centred[:, 3]).exp(),
+        noise=NOISE * noise * u[:, 4],
         seeds=seeds,
         strength=strength,
     )

@@ -161,11 +161,11 @@ class ThresholdPosterior(nn.Module):
 def averaged(network: nn.Module, decay: float) -> AveragedModel:
     """The network's average over time, theta^(n-1) in a slower form: follows it by 1 - decay at each update.
 
-    A young average is the plain mean of what it has seen, so that it does not drag the first weights along.
+    A young average looks back over about a ninth of what it has seen, so that it soon forgets the first weights.
     """
 
     def follow(average: Any, current: Any, seen: Tensor | int) -> None:
-        share = max(1 - decay, 1 / (float(seen) + 1))
+        share = max(1 - decay, 9 / (float(seen) + 9))
         for mine, theirs in zip(average, current, strict=True):
             mine.lerp_(theirs.to(mine), share)
 

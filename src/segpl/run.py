@@ -63,7 +63,7 @@ class Run:
     foreground: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Share of the labelled crops that are centred on a foreground voxel."""
     augment: NonNegativeFloat = 0.0
-    """Strength of the views (turned, scaled, flipped, re-contrasted, noisy) that every method learns its labels on."""
+    """Strength of the views (turned, scaled, re-contrasted, noisy) that every method learns its labels on."""
     guard: bool = True
     """Step in when the pseudo-labels go empty or full while the labels are not."""
     validate_every: PositiveInt = 50
