@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from segpl.benchmark.reference import as_monai_gives_it
-from segpl.networks import ThresholdPosterior, UNet, averaged, returned, strides
+from segpl.networks import RARE, ThresholdPosterior, UNet, averaged, returned, strides
 
 
 def test_thin_volumes_are_halved_in_their_plane_alone():
@@ -55,6 +55,13 @@ def test_phi_has_a_few_thousand_parameters_at_most():
     phi = ThresholdPosterior(UNet(1, 1, 8, (16, 16, 3)), starts=(0.0, 0.0))
     by_hand = (8 * 8 * 27 + 8) + 2 * 8 + 2 * (8 + 1)
     assert sum(weight.numel() for weight in phi.parameters()) == by_hand
+
+
+@pytest.mark.parametrize("patch", [(32, 32), (32, 32, 8)])
+def test_a_fresh_network_expects_little_foreground(patch):
+    network = UNet(1, 2, 8, patch)
+    nothing = torch.zeros(1, 8, *patch)
+    torch.testing.assert_close(network.head(nothing).sigmoid(), torch.full((1, 2, *patch), RARE))
 
 
 def test_phi_without_numbers_has_no_weights():

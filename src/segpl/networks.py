@@ -1,6 +1,7 @@
 """The two networks of the paper: theta, a U-Net, and phi, which reads a threshold's posterior off theta's features."""
 
 from collections.abc import Sequence
+from math import log
 from typing import Any
 
 import torch
@@ -8,6 +9,12 @@ from jaxtyping import Float
 from monai.networks.nets import DynUNet
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
+
+RARE = 0.1
+"""The share of foreground that a fresh network expects of each region.
+
+Of one half, as its biases of 0 would have it, a network must first unlearn: half of a run was lost on that in some seeds.
+"""
 
 
 def strides(patch: Sequence[int], levels: int = 5, smallest: int = 4) -> list[tuple[int, ...]]:
@@ -91,6 +98,7 @@ class UNet(nn.Module):
             norm_name=("INSTANCE", {"affine": True}),
         )
         _one_group_a_channel(network)
+        nn.init.constant_(network.output_block.conv.conv.bias, log(RARE / (1 - RARE)))
         self.body, self.head = network.skip_layers, Head(network.output_block)
         if len(patch) == 3:  # planes are faster as they are on a processor; on a GPU, training turns them too
             self.to(memory_format=torch.channels_last_3d)  # type: ignore[call-overload]

@@ -48,7 +48,7 @@ class Run:
     """Draws the split, the first weights, and every batch."""
     steps: PositiveInt = 200
     """Optimiser steps."""
-    learning_rate: PositiveFloat = 0.003
+    learning_rate: PositiveFloat = 0.01
     """Of Adam; decays to 0 as (1 - progress)^0.9."""
     batch: PositiveInt = 2
     """Labelled images a step."""
