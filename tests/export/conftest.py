@@ -19,9 +19,14 @@ TASK = Task(("T1", "FLAIR"), (Region("whole", (1, 2), 1), Region("core", (2,), 2
 
 
 def shaken(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """First weights with phi moved away from its prior, so that thresholds differ between images and classes."""
+    """First weights that expect as much foreground as background, so that masks have both, and phi off its prior.
+
+    Then thresholds differ between images and classes, and matter.
+    """
     draw = torch.Generator().manual_seed(1)
     for name, weight in weights.items():
+        if name.endswith("head.block.conv.conv.bias"):
+            weight.zero_()
         if "phi.numbers" in name:
             weight += 1.5 * name.endswith("bias") + torch.randn(weight.shape, generator=draw) * 0.7
     return {name: weight.contiguous() for name, weight in weights.items()}
