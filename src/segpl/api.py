@@ -11,7 +11,9 @@ from segpl.training import train as train_run
 __all__ = ["Prediction", "Predictor", "load", "train"]
 
 
-def train(data: str | Path, out: str | Path, *, method: str = "segpl", resume: bool = False, **settings: Any) -> Path:
+def train(
+    data: str | Path, out: str | Path, *, method: str = "segpl-em", resume: bool = False, **settings: Any
+) -> Path:
     """Train on a data folder and return the run directory, `out`; `settings` are those of `segpl train --set`.
 
     A setting of the method is written with two underscores for the dot: `method__alpha=0.1`.

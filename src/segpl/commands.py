@@ -50,7 +50,7 @@ def train(options: argparse.Namespace) -> None:
     from segpl.training import train
 
     started = options.out / RUN_FILE
-    settings = read_yaml(started) if options.resume and started.is_file() else {"method": "segpl"}
+    settings = read_yaml(started) if options.resume and started.is_file() else {"method": "segpl-em"}
     if options.config:
         settings |= read_yaml(preset(options.config))
     settings["method"] = for_method(settings["method"], options.method)

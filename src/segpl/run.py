@@ -46,7 +46,7 @@ class Run:
     """How many labelled subjects are kept for the test where no test folder is; a quarter by default."""
     seed: NonNegativeInt = 0
     """Draws the split, the first weights, and every batch."""
-    steps: PositiveInt = 200
+    steps: PositiveInt = 400
     """Optimiser steps."""
     learning_rate: PositiveFloat = 0.01
     """Of Adam; decays to 0 as (1 - progress)^0.9."""
@@ -62,7 +62,7 @@ class Run:
     """How much each level of the U-Net shrinks each axis, and so its depth; null derives it from the patch."""
     foreground: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Share of the labelled crops that are centred on a foreground voxel."""
-    augment: NonNegativeFloat = 0.0
+    augment: NonNegativeFloat = 0.5
     """Strength of the views (turned, scaled, re-contrasted, noisy) that every method learns its labels on."""
     guard: bool = True
     """Step in when the pseudo-labels go empty or full while the labels are not."""

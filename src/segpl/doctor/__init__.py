@@ -145,7 +145,7 @@ def _in_both_parts(dataset: Dataset) -> Iterator[str]:
 
 def _estimate(diagnosis: Diagnosis, dataset: Dataset) -> None:
     """What a run would be like here: the plan, and one step of it timed on this machine."""
-    run, task = plan_run(diagnosis.folder, {"method": "segpl"}), dataset.task
+    run, task = plan_run(diagnosis.folder, {"method": "segpl-em"}), dataset.task
     diagnosis.plan = {key: (run.mapping()[key], why) for key, why in run.why.items()}
     labelled, images = run.batch, run.batch * (1 + run.ratio)
     x, seeds = torch.randn(images, len(task.channels), *run.patch), torch.arange(images)
