@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format types layers check lock clean
+.PHONY: help setup demo test lint format types layers check results lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -41,6 +41,9 @@ layers: setup ## Import-linter: data flows one way
 	$(BIN)/lint-imports
 
 check: test lint types layers ## Everything that continuous integration runs
+
+results: setup ## Write docs/results.md anew from the scores in studies/results
+	$(BIN)/python studies/results.py
 
 lock: ## Write requirements.lock anew from pyproject.toml
 	$(PYTHON) -m venv $(VENV)-lock

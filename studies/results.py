@@ -1,4 +1,4 @@
-"""docs/results.md from the scores that are kept in studies/results, a folder for each study.
+"""docs/results.md, and the figure of docs/understanding.md, from what is kept in studies/results: a folder a study.
 
 python studies/results.py                            write the page and its figures anew
 python studies/results.py --take hippocampus=OUT     first take the scores and the cost of a finished study from OUT
@@ -8,6 +8,7 @@ import argparse
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import yaml
@@ -25,6 +26,13 @@ KEPT, PAGE = HERE / "results", HERE.parent / "docs" / "results.md"
 OURS, RIVALS, PLAIN = "segpl-em", ("fixmatch", "cps", "mean-teacher"), "supervised"
 METRICS = ("iou", "dice")
 COLUMNS = ["run", "method", "labelled", "seed", "subject", "case", "region", "shift", "level", "metric", "value"]
+SHOWN = {"validation_iou": "validation subjects", "pseudo_iou": "unlabelled subjects, against their hidden truth"}
+VARIANTS = {
+    "supervised, rate 0.003, mirrored": "0.6",
+    "segpl-em, rate 0.01, slow average": "#ff7f0e",
+    "supervised": "#1f77b4",
+    "segpl-em": "#2ca02c",
+}
 COLOURS = {Kind.HELPS: "#2ca02c", Kind.CANNOT_TELL: "0.5", Kind.HURTS: "#d62728"}
 
 
@@ -48,12 +56,19 @@ def section(folder: Path) -> Iterator[str]:
     found = verdicts(scores, PLAIN)
     figure = PAGE.parent / f"results-{folder.name}.png"
     draw(found, study["title"]).savefig(figure, dpi=110)
-    yield f"## {study['title']}\n"
-    yield f"`segpl study studies/{folder.name}.yaml --data DATA --out OUT`\n"
-    yield "\n".join(f"- {one.sentence}" for one in found if one.comparison.method == OURS) + "\n"
-    yield "\n".join(f"- {sentence}" for sentence in against_rivals(scores)) + "\n"
-    yield markdown(table(study["title"], scores, cost, found))
+    yield markdown(table(study["title"], scores, cost, found, list(notes(folder.name, study, scores, found))))
     yield f"![Effect over supervised training with its 95 % interval, by method]({figure.name})\n"
+
+
+def notes(name: str, study: dict[str, Any], scores: pd.DataFrame, found: Sequence[Verdict]) -> Iterator[str]:
+    """What must be known beside the table: the answer, the rivals, and what is missing."""
+    yield from (one.sentence for one in found if one.comparison.method == OURS)
+    yield from against_rivals(scores)
+    done = set(scores[["labelled", "method", "seed"]].itertuples(index=False, name=None))
+    wanted = [(b, m, s) for b in study["budgets"] for m in study["methods"] for s in study["seeds"]]
+    if missing := len(wanted) - len(done):
+        yield f"{missing} of the study's {len(wanted)} runs have not been made."
+    yield f"`segpl study studies/{name}.yaml --data DATA --out OUT` makes the runs."
 
 
 def against_rivals(scores: pd.DataFrame) -> Iterator[str]:
@@ -65,7 +80,9 @@ def against_rivals(scores: pd.DataFrame) -> Iterator[str]:
                 yield f"{OURS} less {rival} at {labelled:g} labelled: {_effect(it.effect, it.low, it.high)} IoU points."
 
 
-def table(title: str, scores: pd.DataFrame, cost: pd.DataFrame, found: Sequence[Verdict]) -> TextTable:
+def table(
+    title: str, scores: pd.DataFrame, cost: pd.DataFrame, found: Sequence[Verdict], notes: Sequence[str]
+) -> TextTable:
     """A row for each method and number of labelled subjects."""
     part = scores[scores["metric"] == "iou"]
     keys = ["labelled", "method", "seed"]
@@ -85,7 +102,12 @@ def table(title: str, scores: pd.DataFrame, cost: pd.DataFrame, found: Sequence[
                 [
                     Cell(f"{labelled:g}"),
                     Cell(str(method)),
-                    Cell(f"{100 * row['mean']:.1f} ± {100 * row['std']:.1f}", mark),
+                    Cell(
+                        f"{100 * row['mean']:.1f} ± {100 * row['std']:.1f}"
+                        if row["count"] > 1
+                        else f"{100 * row['mean']:.1f}",
+                        mark,
+                    ),
                     Cell(_effect(it.effect, it.low, it.high) if it else "–"),
                     Cell(f"{answer.p:.2g}" if answer else "–"),
                     Cell(answer.kind.value if answer else "–"),
@@ -95,7 +117,7 @@ def table(title: str, scores: pd.DataFrame, cost: pd.DataFrame, found: Sequence[
             )
         groups.append(rows)
     columns = ["labelled", "method", "IoU %", "over supervised", "p (Holm)", "verdict", "time", "seeds"]
-    return TextTable(title, columns, groups, ())
+    return TextTable(title, columns, groups, notes)
 
 
 def draw(found: Sequence[Verdict], title: str) -> Figure:
@@ -116,6 +138,24 @@ def draw(found: Sequence[Verdict], title: str) -> Figure:
     return figure
 
 
+def draw_understanding(rows: pd.DataFrame) -> Figure:
+    """How masks of validation subjects, and pseudo-labels of unlabelled ones, get better over training."""
+    figure = Figure(figsize=(8, 3.2), layout="constrained")
+    both = figure.subplots(1, 2, sharey=True)
+    for axis, (column, title) in zip(both, SHOWN.items(), strict=True):
+        for variant, colour in VARIANTS.items():
+            for seed, part in rows[rows["variant"] == variant].groupby("seed"):
+                style = {"color": colour, "ls": "-" if seed == 0 else "--", "marker": "o", "ms": 3}
+                axis.plot(part["step"], 100 * part[column], **style, label=f"{variant}; seed {seed}")
+        axis.set_title(title, fontsize=9)
+        axis.set_xlabel("step", fontsize=8)
+        axis.tick_params(labelsize=8)
+        axis.grid(alpha=0.3)
+    both[0].set_ylabel("IoU %", fontsize=8)
+    both[1].legend(fontsize=6, frameon=False, handlelength=4)
+    return figure
+
+
 def _effect(effect: float, low: float, high: float) -> str:
     return f"{effect:+.1f} ({low:+.1f} to {high:+.1f})"
 
@@ -126,6 +166,7 @@ def main() -> None:
     parser.add_argument("--take", nargs="+", default=[], metavar="NAME=OUT")
     for name, _, out in (each.partition("=") for each in parser.parse_args().take):
         take(name, Path(out))
+    draw_understanding(pd.read_csv(KEPT / "understanding.csv")).savefig(PAGE.parent / "understanding.png", dpi=110)
     opening = (HERE / "results" / "opening.md").read_text(encoding="utf-8")
     folders = sorted(file.parent for file in KEPT.glob("*/scores.csv"))
     write_text(PAGE, "\n".join([opening, *(part for folder in folders for part in section(folder))]))
