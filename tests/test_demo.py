@@ -14,7 +14,7 @@ def test_demo_ends_with_a_table_and_two_pictures_and_does_nothing_twice(task, tm
     monkeypatch.setattr(segpl.demo, "write_phantoms", lambda task, folder: write(task, folder, subjects=6))
     segpl.demo.demo(task, tmp_path)
     first = capsys.readouterr().out
-    assert all(name in first for name in ("supervised", "segpl", "segpl-vi", "Foreground IoU", "Dice"))
+    assert all(name in first for name in (*segpl.demo.METHODS, "Foreground IoU", "Dice"))
     for picture in ("masks", "threshold"):
         pixels = imread(tmp_path / f"{task}-{picture}.png")
         assert min(pixels.shape[:2]) > 300

@@ -1,4 +1,4 @@
-"""The first thing to run: phantoms, three methods, one table, two pictures and a report."""
+"""The first thing to run: phantoms, four methods, one table, two pictures and a report."""
 
 import time
 from pathlib import Path
@@ -16,16 +16,16 @@ from segpl.report.verdict import verdicts
 from segpl.run import plan_run, read_run
 from segpl.training import train
 
-METHODS = ("supervised", "segpl", "segpl-vi")
+METHODS = ("supervised", "segpl", "segpl-vi", "segpl-em")
 SETTINGS = {
-    "tumour": {"labelled": 2, "steps": 200, "batch": 2},
+    "tumour": {"labelled": 2, "steps": 200, "batch": 2, "ratio": 3},
     "vessels": {"labelled": 2, "steps": 100, "batch": 2, "ratio": 3},
 }
 """The same for every method, so that only the method differs."""
 
 
 def demo(task: Task, folder: Path) -> None:
-    """Train, score and draw the three methods; what an earlier call finished is not done again."""
+    """Train, score and draw the four methods; what an earlier call finished is not done again."""
     started = time.monotonic()
     data = folder / f"data-{task}"
     if not (data / "dataset.json").is_file():
