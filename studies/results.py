@@ -87,7 +87,7 @@ def table(
     part = scores[scores["metric"] == "iou"]
     keys = ["labelled", "method", "seed"]
     seeds = mean_of_regions(part, [*keys, "subject"]).groupby(keys, sort=False).mean()
-    steps = part[["run", "method"]].drop_duplicates().merge(cost, on="run").groupby("method").median(numeric_only=True)
+    steps = part[["run", "method"]].drop_duplicates().merge(cost, on="run").groupby("method").min(numeric_only=True)
     answers = {(one.comparison.labelled, one.comparison.method): one for one in found}
     groups = []
     for labelled, budget in seeds.groupby("labelled"):
