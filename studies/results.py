@@ -87,37 +87,42 @@ def table(
     part = scores[scores["metric"] == "iou"]
     keys = ["labelled", "method", "seed"]
     seeds = mean_of_regions(part, [*keys, "subject"]).groupby(keys, sort=False).mean()
-    steps = part[["run", "method"]].drop_duplicates().merge(cost, on="run").groupby("method").min(numeric_only=True)
+    spent = (
+        part[["run", "method"]].drop_duplicates().merge(cost, on="run").groupby("method")["seconds_of_training"].min()
+    )
     answers = {(one.comparison.labelled, one.comparison.method): one for one in found}
     groups = []
     for labelled, budget in seeds.groupby("labelled"):
         means = budget.groupby("method", sort=False).agg(["mean", "std", "count"])
-        rows = []
-        for method, row in means.iterrows():
-            answer = answers.get((labelled, method))
-            mark = Mark.BEST if row["mean"] == means["mean"].max() else Mark.NONE
-            seconds = steps["seconds_of_training"] / steps["seconds_of_training"].get(PLAIN, float("nan"))
-            it = answer.comparison if answer else None
-            rows.append(
+        best = means["mean"].idxmax()
+        groups.append(
+            [
                 [
                     Cell(f"{labelled:g}"),
                     Cell(str(method)),
-                    Cell(
-                        f"{100 * row['mean']:.1f} ± {100 * row['std']:.1f}"
-                        if row["count"] > 1
-                        else f"{100 * row['mean']:.1f}",
-                        mark,
-                    ),
-                    Cell(_effect(it.effect, it.low, it.high) if it else "–"),
-                    Cell(f"{answer.p:.2g}" if answer else "–"),
-                    Cell(answer.kind.value if answer else "–"),
-                    Cell(f"{seconds[method]:.2f}"),
+                    Cell(_spread(row), Mark.BEST if method == best else Mark.NONE),
+                    *_answer(answers.get((labelled, method))),
+                    Cell(f"{spent[method] / spent[PLAIN]:.2f}"),
                     Cell(f"{row['count']:.0f}"),
                 ]
-            )
-        groups.append(rows)
+                for method, row in means.iterrows()
+            ]
+        )
     columns = ["labelled", "method", "IoU %", "over supervised", "p (Holm)", "verdict", "time", "seeds"]
     return TextTable(title, columns, groups, notes)
+
+
+def _spread(row: pd.Series) -> str:
+    mean = f"{100 * row['mean']:.1f}"
+    return f"{mean} ± {100 * row['std']:.1f}" if row["count"] > 1 else mean
+
+
+def _answer(one: Verdict | None) -> list[Cell]:
+    """Effect, p and verdict; supervised training has none."""
+    if one is None:
+        return [Cell("–")] * 3
+    it = one.comparison
+    return [Cell(_effect(it.effect, it.low, it.high)), Cell(f"{one.p:.2g}"), Cell(one.kind.value)]
 
 
 def draw(found: Sequence[Verdict], title: str) -> Figure:
