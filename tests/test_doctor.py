@@ -51,7 +51,7 @@ def test_a_good_folder_is_described_and_planned(folder, doctor):
     ):
         assert words in said
     assert "segpl train would use patch: [64, 64] (2D: slices are 6 mm apart" in said
-    assert "one step of segpl takes about" in said
+    assert "one step of segpl-em takes about" in said
 
 
 BROKEN = [(mistake, sentence) for mistake, words, sentence in MISTAKES if mistake is not break_nothing and not words]

@@ -13,7 +13,7 @@ from torch.optim.swa_utils import AveragedModel
 RARE = 0.1
 """The share of foreground that a fresh network expects of each region.
 
-Of one half, as its biases of 0 would have it, a network must first unlearn, which took some seeds half of a run.
+Of one half, as its biases of 0 would have it, a network must first unlearn, which took one seed of two half of a run.
 """
 
 
