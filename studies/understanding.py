@@ -45,7 +45,7 @@ class Truth(lightning.Callback):
 
     @torch.no_grad()
     def on_train_epoch_end(self, trainer: lightning.Trainer, learner: Any) -> None:
-        """IoU, the share of last time's mistakes that are still there, and the share of mistakes that are new."""
+        """IoU, and the share of last time's mistakes that are still there."""
         run: Run = learner.run
         learner.model.eval()
         scores, wrong = [], []

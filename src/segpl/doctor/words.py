@@ -23,8 +23,8 @@ def print_diagnosis(diagnosis: Diagnosis) -> None:
         out.print(f"segpl train would use {key}: {value} ({why})", markup=False)
     if diagnosis.plan:
         out.print(
-            f"one step of segpl-em takes about {diagnosis.seconds_per_step:.2g} s on this machine; prepared images take "
-            f"{diagnosis.gigabytes:.2g} GB on disk"
+            f"one step of segpl-em takes about {diagnosis.seconds_per_step:.2g} s on this machine; prepared images "
+            f"take {diagnosis.gigabytes:.2g} GB on disk"
         )
 
 
