@@ -64,6 +64,15 @@ def test_a_fresh_network_expects_little_foreground(patch):
     torch.testing.assert_close(network.head(nothing).sigmoid(), torch.full((1, 2, *patch), RARE))
 
 
+@pytest.mark.parametrize("size", [(16, 16, 3), (20, 22, 13)])
+def test_eq_5_phi_reads_averages_over_a_grid(size):
+    phi = ThresholdPosterior(UNet(1, 2, 8, (16, 16, 4)), starts=(0.3, -1.0))
+    features = torch.randn(2, 8, *size)
+    maps = phi.block(torch.nn.functional.adaptive_avg_pool3d(features, [min(8, n) for n in size]))
+    for number, layer in zip(phi(features), phi.numbers, strict=True):
+        torch.testing.assert_close(number, layer(maps).mean((2, 3, 4)))
+
+
 def test_phi_without_numbers_has_no_weights():
     phi = ThresholdPosterior(UNet(1, 1, 8, (16, 16)), starts=())
     assert not list(phi.parameters())

@@ -161,9 +161,24 @@ class ThresholdPosterior(nn.Module):
 
     def forward(self, features: Float[Tensor, "B F *space"]) -> list[Float[Tensor, "B K"]]:
         """The numbers that make p(T | x), each per image and class."""
-        pool = nn.functional.adaptive_avg_pool2d if features.ndim == 4 else nn.functional.adaptive_avg_pool3d
-        maps = self.block(pool(features, tuple(min(self.GRID, n) for n in features.shape[2:])))  # type: ignore[arg-type]
+        if not self.numbers:
+            return []
+        maps = self.block(_pooled(features, self.GRID))
         return [layer(maps).flatten(2).mean(2).float() for layer in self.numbers]
+
+
+def _pooled(features: Float[Tensor, "B F *space"], grid: int) -> Float[Tensor, "B F *grid"]:
+    """Averages over a grid; a thin axis stays as it is.
+
+    A volume is pooled plane by plane first, which is the order in which the network leaves it in memory: pooled at
+    once, it would be copied forwards and backwards.
+    """
+    sizes = [min(grid, n) for n in features.shape[2:]]
+    if features.ndim == 4:
+        return nn.functional.adaptive_avg_pool2d(features, sizes)  # type: ignore[arg-type]
+    slices = features.movedim(-1, 1)
+    planes = nn.functional.adaptive_avg_pool2d(slices.flatten(0, 1), sizes[:2])  # type: ignore[arg-type]
+    return nn.functional.adaptive_avg_pool3d(planes.unflatten(0, slices.shape[:2]).movedim(1, -1), sizes)  # type: ignore[arg-type]
 
 
 def averaged(network: nn.Module, decay: float) -> AveragedModel:

@@ -114,8 +114,11 @@ class Thresholded(SemiSupervised):
         return model["theta"]
 
     def posterior(self, model: Model, features: Tensor, p: Tensor) -> Posterior:
-        """p(T | x) (Eq. 5 and 6)."""
-        return self.prior.posterior(model["phi"](features), p, self.kl_weight)
+        """p(T | x) (Eq. 5 and 6) of the images that p is of: the last of those that the features are of.
+
+        phi reads the few others too, because to cut the features in two would copy all of them on the way back.
+        """
+        return self.prior.posterior([each[-len(p) :] for each in model["phi"](features)], p, self.kl_weight)
 
     def predict(self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1) -> Float[Tensor, "S B K *space"]:
         """Probabilities seen from S thresholds, spread evenly over the posterior; a single one is its median.

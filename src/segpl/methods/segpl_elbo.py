@@ -28,7 +28,7 @@ class SegPLElbo(Thresholded):
         theta = self.theta(model)
         features = theta.features(torch.cat([batch.x_l, batch.x_u]))
         p_l, p_u = theta.head(features).sigmoid().split([len(batch.x_l), len(batch.x_u)])
-        posterior = self.posterior(model, features[len(batch.x_l) :].detach(), p_u.detach())
+        posterior = self.posterior(model, features.detach(), p_u.detach())
         threshold = posterior.draw(batch.seeds_u)
         y_u = relaxed_label(p_u.detach(), threshold, self.width)  # E-step
         terms = {

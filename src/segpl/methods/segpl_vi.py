@@ -23,7 +23,7 @@ class SegPLVI(Thresholded):
         theta = self.theta(model)
         features = theta.features(torch.cat([batch.x_l, batch.x_u]))
         p_l, p_u = theta.head(features).sigmoid().split([len(batch.x_l), len(batch.x_u)])
-        posterior = self.posterior(model, features[len(batch.x_l) :], p_u)  # Eq. 5 and 6
+        posterior = self.posterior(model, features, p_u)  # Eq. 5 and 6
         threshold = posterior.draw(batch.seeds_u)
         y_u = pseudo_label(p_u, threshold)  # E-step
         terms = {
