@@ -18,10 +18,10 @@ from segpl.training import train
 
 METHODS = ("supervised", "segpl", "segpl-vi", "segpl-em")
 SETTINGS = {
-    "tumour": {"labelled": 2, "steps": 200, "batch": 2, "ratio": 3},
-    "vessels": {"labelled": 2, "steps": 100, "batch": 2, "ratio": 3},
+    "tumour": {"labelled": 2, "batch": 2},
+    "vessels": {"labelled": 2, "batch": 2, "steps": 200},
 }
-"""The same for every method, so that only the method differs."""
+"""The same for every method, so that only the method differs; the rest is what `segpl train` does by itself."""
 
 
 def demo(task: Task, folder: Path) -> None:

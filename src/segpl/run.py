@@ -48,11 +48,11 @@ class Run:
     """Draws the split, the first weights, and every batch."""
     steps: PositiveInt = 400
     """Optimiser steps."""
-    learning_rate: PositiveFloat = 0.01
+    learning_rate: PositiveFloat
     """Of Adam; decays to 0 as (1 - progress)^0.9."""
     batch: PositiveInt = 2
     """Labelled images a step."""
-    ratio: PositiveInt = 5
+    ratio: PositiveInt
     """Unlabelled images a step for each labelled one."""
     patch: tuple[PositiveInt, ...]
     """Size of the crops in voxels: two numbers for 2D slices, three for 3D."""

@@ -69,7 +69,7 @@ def test_depth_and_strides_are_written_down_and_can_be_changed(tmp_path):
 def test_scarce_memory_halves_the_batch(tmp_path, monkeypatch):
     data = folder(tmp_path, [(64, 64, 32)] * 2, [(1, 1, 1)] * 2)
     assert plan(data)["batch"].value == 2
-    monkeypatch.setattr("segpl.data.plan.free_memory", lambda: 10**9)
+    monkeypatch.setattr("segpl.data.plan.free_memory", lambda: 5 * 10**8)
     assert plan(data)["batch"].value == 1
 
 
@@ -103,10 +103,18 @@ def test_thin_structures_survive_resampling():
         assert share == pytest.approx(1, abs=0.15)
 
 
+@pytest.mark.parametrize(("step", "rate"), [(1, 0.01), (5, 0.003)], ids=["volumes", "planes"])
+def test_planes_learn_more_slowly_than_volumes(tmp_path, step, rate):
+    folder(tmp_path, [(40, 40, 20)] * 3, [(1, 1, step)] * 3)
+    run = plan_run(tmp_path, {"method": "supervised"})
+    assert (run.learning_rate, run.ratio) == (rate, 1)
+    assert plan_run(tmp_path, {"method": "supervised", "learning_rate": 0.1}).learning_rate == 0.1
+
+
 def test_a_run_says_why_and_forgets_the_reason_for_what_was_overruled(tmp_path):
     folder(tmp_path, [(40, 40, 20)] * 3, [(1, 1, 1)] * 3)
     run = plan_run(tmp_path, {"method": "supervised"})
-    assert run.why.keys() >= {"patch", "channels", "spacing", "window", "ratio"}
+    assert run.why.keys() >= {"patch", "channels", "spacing", "window", "ratio", "learning_rate"}
     assert "patch" not in plan_run(tmp_path, {"method": "supervised", "patch": [16, 16, 16]}).why
 
 

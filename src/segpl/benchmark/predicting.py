@@ -73,7 +73,8 @@ def _write_run(directory: Path, configuration: Configuration) -> None:
         tuple(Region(f"region {place}", (place + 1,), place + 1) for place in range(configuration.regions)),
     )
     method = METHODS[PLAIN]()
-    run = Run(data=directory, method=method, patch=configuration.patch, channels=configuration.channels)
+    patch, channels = configuration.patch, configuration.channels
+    run = Run(data=directory, method=method, patch=patch, channels=channels, learning_rate=0.01, ratio=1)
     run.save(directory)
     save_task(directory, task)
     weights = {name: weight.contiguous() for name, weight in run.build(task).state_dict().items()}
