@@ -57,9 +57,15 @@ def dice_bce_loss(
     Dice alone has next to no gradient where a label is empty, and a region can get stuck at "everywhere"; the
     cross-entropy pulls it back.
     """
+    return 0.5 * dice_loss(p, y, where) + 0.5 * bce_loss(p, y, where)
+
+
+def bce_loss(
+    p: Float[Tensor, "B K *space"], y: Float[Tensor, "B K *space"], where: Float[Tensor, "B K *space"] | None = None
+) -> Float[Tensor, ""]:
+    """Binary cross-entropy: minus the log-likelihood of a label whose voxels are Bernoulli, per voxel."""
     with torch.autocast(p.device.type, enabled=False):  # torch refuses this one in half precision, and rightly
-        bce = binary_cross_entropy(p.float(), y.float(), weight=where)
-    return 0.5 * dice_loss(p, y, where) + 0.5 * bce
+        return binary_cross_entropy(p.float(), y.float(), weight=where)
 
 
 OBJECTIVES = {"dice": dice_loss, "dice+bce": dice_bce_loss}

@@ -74,7 +74,8 @@ def test_learns_one_batch(kind, network, batch):
 
 
 def test_survives_yaml(kind, network, batch):
-    run = run_from({"data": "here", "method": {"name": kind.name()}, "patch": [16, 16], "channels": 4}, "a test")
+    size = {"patch": [16, 16], "channels": 4, "ratio": 1, "learning_rate": 0.01}
+    run = run_from({"data": "here", "method": {"name": kind.name()}, **size}, "a test")
     assert run.method == kind()
     assert run_from(run.mapping(), "a test") == run
 

@@ -104,12 +104,18 @@ def test_fixmatch_leaves_out_voxels_that_are_not_sure(network, batch):
 
 
 @pytest.mark.parametrize("prior", [Fixed(), Fixed(threshold=0.3)])
-def test_segpl_em_without_view_or_average_has_segpls_unlabelled_gradient(prior, network, batch):
+def test_segpl_em_without_view_or_average_has_the_likelihoods_part_of_segpls_unlabelled_gradient(prior, network, batch):
     method = SegPLEM(alpha=0.3, start=0, warm_up=0, prior=prior, decay=0.0, strength=0.0)
     model = built(method, network)
     ours = gradients(method.losses(model, batch, 1.0), model["theta"], "unlabelled")
-    plain = SegPL(alpha=0.3, threshold=prior.threshold).losses(model["theta"], batch, 1.0)
-    assert_same(ours, gradients(plain, model["theta"], "unlabelled"))
+    both, dice = (
+        gradients(plain.losses(model["theta"], batch, 1.0), model["theta"], "unlabelled")
+        for plain in (
+            SegPL(alpha=0.3, threshold=prior.threshold),
+            SegPL(alpha=0.3, threshold=prior.threshold, objective="dice"),
+        )
+    )
+    assert_same(ours, {name: 2 * both[name] - dice[name] for name in both})  # half Dice, half likelihood
 
 
 def test_segpl_em_looks_at_no_unlabelled_image_before_they_count(network, batch):

@@ -8,7 +8,7 @@ from pydantic import NonNegativeFloat
 from torch import nn
 
 from segpl.augment import draw_view
-from segpl.losses import pseudo_label
+from segpl.losses import bce_loss, pseudo_label
 from segpl.methods.base import Model, Share, Thresholded, watch
 from segpl.networks import UNet, averaged
 from segpl.priors import Fixed, Prior
@@ -21,7 +21,8 @@ class SegPLEM(Thresholded):
 
     A network that learns its own label on its own view sharpens what it already believes. Here the label comes from the
     weights averaged over time, which err less, and holds for a turned, scaled and re-contrasted view, which the network
-    must first learn to see through. The pseudo-labels begin when the average is worth listening to.
+    must first learn to see through. The pseudo-labels begin when the average is worth listening to, and are fitted by
+    their likelihood alone: Dice counts a false speck in an empty image as much as a whole organ, and teaches it again.
     """
 
     alpha: NonNegativeFloat = 1.0
@@ -63,7 +64,7 @@ class SegPLEM(Thresholded):
         p_l, p_u = seen.split([len(batch.x_l), len(batch.x_u)])
         terms = {
             "labelled": self.fit(p_l, batch.y_l),  # M-step
-            "unlabelled": weight * self.fit(p_u, view.label(y_u)),
+            "unlabelled": weight * bce_loss(p_u, view.label(y_u)),
             "kl": self.kl_weight * posterior.kl.mean(),
         }
         return Losses(terms, y_u, threshold, watch(posterior))
