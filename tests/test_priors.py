@@ -5,8 +5,8 @@ import pytest
 import scipy.stats
 import torch
 
-from segpl.losses import dice_per_image
-from segpl.priors import Beta, Categorical, Confident, Fixed, Normal, Prior
+from segpl.losses import dice_per_image, pseudo_label
+from segpl.priors import Beta, Categorical, Confident, Fixed, Normal, Prior, Uniform
 
 P = torch.rand(4, 2, 6, 6, generator=torch.Generator().manual_seed(0))
 SEEDS = torch.tensor([1, 2, 3, 4])
@@ -18,7 +18,7 @@ def at_start(prior, p=P):
 
 
 @pytest.mark.parametrize(
-    "prior", [Normal(mean=0.4), Beta(a=3, b=5), Fixed(threshold=0.3)], ids=lambda prior: prior.name()
+    "prior", [Normal(mean=0.4), Beta(a=3, b=5), Fixed(threshold=0.3), Uniform()], ids=lambda prior: prior.name()
 )
 def test_the_first_posterior_is_the_prior(prior):
     torch.testing.assert_close(at_start(prior).kl, torch.zeros(4, 2), atol=1e-5, rtol=0)
@@ -44,6 +44,12 @@ def test_beta_quantiles_are_scipys_and_its_draws_follow_them():
 def test_normal_draws_follow_the_cut_normal():
     drawn = at_start(Normal(), torch.rand(2000, 1, 2)).draw(torch.arange(2000)).flatten().numpy()
     assert scipy.stats.kstest(drawn, scipy.stats.truncnorm(-5, 5, 0.5, 0.1).cdf).pvalue > 0.01
+
+
+def test_labels_cut_at_uniform_thresholds_are_foreground_as_often_as_their_probability_says():
+    p = torch.tensor([0.1, 0.5, 0.83]).expand(4000, 1, 3)
+    threshold = at_start(Uniform(), p).draw(torch.arange(4000))
+    torch.testing.assert_close(pseudo_label(p, threshold).mean((0, 1)), p[0, 0], atol=0.02, rtol=0)
 
 
 @pytest.mark.parametrize("kind", Prior.family().values(), ids=Prior.family())

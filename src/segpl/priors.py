@@ -70,6 +70,18 @@ class Fixed(Prior):
 
 
 @dataclass(frozen=True)
+class Uniform(Prior):
+    """Any T in (0, 1) is as likely as another: a drawn label is foreground as often as its probability says.
+
+    Its mean over T is the probability itself, so what is learnt from many draws neither sharpens it nor moves it.
+    """
+
+    def posterior(self, numbers: Sequence[Tensor], p: Tensor, kl_weight: float) -> Posterior:
+        """The same for all images."""
+        return Even(p.new_full(p.shape[:2], 0.5))
+
+
+@dataclass(frozen=True)
 class Gaussian(Prior):
     """T ~ N(centre, deviation), with a centre that may depend on the image."""
 
@@ -174,6 +186,17 @@ class Point(Posterior):
     def quantile(self, level: Tensor) -> Tensor:
         """T."""
         return self.mean
+
+
+class Even(Posterior):
+    """The uniform distribution on (0, 1)."""
+
+    def __init__(self, middle: Tensor):
+        self.mean, self.deviation, self.kl = middle, torch.full_like(middle, 12**-0.5), torch.zeros_like(middle)
+
+    def quantile(self, level: Tensor) -> Tensor:
+        """The level itself."""
+        return level.clamp(EDGE, 1 - EDGE)
 
 
 class CutNormal(Posterior):

@@ -13,7 +13,7 @@ from segpl.methods.segpl_elbo import SegPLElbo
 from segpl.methods.segpl_em import SegPLEM
 from segpl.methods.segpl_vi import SegPLVI
 from segpl.methods.self_loop import far_apart, shuffled
-from segpl.priors import Beta, Categorical, Confident, CutNormal, Fixed, Normal
+from segpl.priors import Beta, Categorical, Confident, CutNormal, Fixed, Normal, Uniform
 
 
 def gradients(losses, network, term=None):
@@ -153,7 +153,7 @@ def test_the_data_reach_phi_in_segpl_elbo_and_not_in_segpl_vi(prior, network, ba
 
 
 @pytest.mark.parametrize(
-    "prior", [Fixed(), Normal(), Beta(), Confident(), Categorical()], ids=lambda prior: prior.name()
+    "prior", [Fixed(), Uniform(), Normal(), Beta(), Confident(), Categorical()], ids=lambda prior: prior.name()
 )
 @pytest.mark.parametrize("kind", [SegPLVI, SegPLElbo, SegPLEM])
 def test_any_prior_goes_with_any_thresholded_method(kind, prior, network, batch):

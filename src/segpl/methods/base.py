@@ -100,7 +100,7 @@ class Thresholded(SemiSupervised):
     """A method whose pseudo-labels are cut at a threshold T with a prior and, per image and class, a posterior."""
 
     prior: Prior = field(default_factory=Normal)
-    """What is believed about T beforehand: normal, beta, categorical, confident or fixed, with settings of its own."""
+    """What is believed about T beforehand: normal, beta, uniform, categorical, confident, fixed; with settings."""
     kl_weight: NonNegativeFloat = 1.0
     """Weight of KL(p(T) || q(beta)); 1 is the bound of Eq. 7."""
 

@@ -11,7 +11,7 @@ from segpl.augment import draw_view
 from segpl.losses import bce_loss, pseudo_label
 from segpl.methods.base import Model, Share, Thresholded, watch
 from segpl.networks import UNet, averaged
-from segpl.priors import Fixed, Prior
+from segpl.priors import Prior, Uniform
 from segpl.types import Batch, Losses
 
 
@@ -21,8 +21,9 @@ class SegPLEM(Thresholded):
 
     A network that learns its own label on its own view sharpens what it already believes. Here the label comes from the
     weights averaged over time, which err less, and holds for a turned, scaled and re-contrasted view, which the network
-    must first learn to see through. The pseudo-labels begin when the average is worth listening to, and are fitted by
-    their likelihood alone: Dice counts a false speck in an empty image as much as a whole organ, and teaches it again.
+    must first learn to see through. Nor is the label sharper than the average is sure: with T anywhere in (0, 1) its
+    mean is the average's probability, and a doubtful voxel is taught as doubtful. Pseudo-labels begin when the average
+    is worth listening to, and are fitted by their likelihood: Dice would weigh a false speck as much as an organ.
     """
 
     alpha: NonNegativeFloat = 1.0
@@ -31,8 +32,8 @@ class SegPLEM(Thresholded):
     """Share of the run before the unlabelled images count at all."""
     warm_up: Share = 0.1
     """Share of the run over which alpha then rises linearly from 0."""
-    prior: Prior = field(default_factory=Fixed)
-    """What is believed about T beforehand: fixed, or any of the others."""
+    prior: Prior = field(default_factory=Uniform)
+    """What is believed about T beforehand: uniform, fixed, or any of the others."""
     decay: Share = 0.99
     """How much of the average stays at each step; 0 is the network of the moment."""
     strength: NonNegativeFloat = 1.0
