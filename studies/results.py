@@ -80,6 +80,20 @@ def against_rivals(scores: pd.DataFrame) -> Iterator[str]:
                 yield f"{OURS} less {rival} at {labelled:g} labelled: {_effect(it.effect, it.low, it.high)} IoU points."
 
 
+def steps() -> TextTable:
+    """What a training step of each method costs, taken by turns in one process (studies/steps.py)."""
+    rows = pd.read_csv(KEPT / "steps.csv").pivot(index="method", columns="configuration", values="seconds")
+    cells = [
+        [Cell(str(method)), *(Cell(f"{seconds / rows.loc[RIVALS[1], study]:.2f}") for study, seconds in row.items())]
+        for method, row in rows.drop(index="MONAI's network").iterrows()
+    ]
+    notes = [
+        f"Of the time of a step of {RIVALS[1]}, all methods with 4 patches a step; `python studies/steps.py` measures it.",
+        f"{OURS} is as it is in the last four fifths of a run: before, it sees the labelled patches alone.",
+    ]
+    return TextTable("What a step costs", ["method", *map(str, rows.columns)], [cells], notes)
+
+
 def table(
     title: str, scores: pd.DataFrame, cost: pd.DataFrame, found: Sequence[Verdict], notes: Sequence[str]
 ) -> TextTable:
@@ -174,7 +188,8 @@ def main() -> None:
     draw_understanding(pd.read_csv(KEPT / "understanding.csv")).savefig(PAGE.parent / "understanding.png", dpi=110)
     opening = (HERE / "results" / "opening.md").read_text(encoding="utf-8")
     folders = sorted(file.parent for file in KEPT.glob("*/scores.csv"))
-    write_text(PAGE, "\n".join([opening, *(part for folder in folders for part in section(folder))]))
+    parts = [part for folder in folders for part in section(folder)]
+    write_text(PAGE, "\n".join([opening, *parts, markdown(steps())]))
 
 
 if __name__ == "__main__":

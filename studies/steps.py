@@ -18,7 +18,7 @@ STUDIES = (
     Configuration("Brain tumours", 4, 3, 16, (128, 128), 2, 2),
 )
 """A volume and a plane: two labelled and two unlabelled patches a step."""
-REPEATS = 15
+REPEATS = 9
 
 
 def main() -> None:
