@@ -88,7 +88,7 @@ def steps() -> TextTable:
         for method, row in rows.drop(index="MONAI's network").iterrows()
     ]
     notes = [
-        f"Of the time of a step of {RIVALS[1]}, all methods with 4 patches a step; `python studies/steps.py` measures it.",
+        f"Of the time of a step of {RIVALS[1]}, all with 4 patches; `python studies/steps.py` measures it.",
         f"{OURS} is as it is in the last four fifths of a run: before, it sees the labelled patches alone.",
     ]
     return TextTable("What a step costs", ["method", *map(str, rows.columns)], [cells], notes)
