@@ -48,7 +48,7 @@ def plan(dataset: Dataset) -> dict[str, Planned]:
         "strides": Planned([list(step) for step in strides(patch.value)], "an axis is halved while even and 8 or more"),
         "channels": Planned(channels, f"the paper's for {'2D' if flat else '3D'}"),
         "batch": _batch(channels * int(np.prod(patch.value)) * (1 + ratio)),
-        "ratio": Planned(ratio, "as many unlabelled as labelled: the cheapest, and more have shown no gain"),
+        "ratio": Planned(ratio, "as many unlabelled as labelled ones: the cheapest"),
         "learning_rate": _learning_rate(flat),
         "spacing": spacing,
         "window": _window(dataset),
@@ -72,7 +72,7 @@ def _learning_rate(flat: bool) -> Planned:
     """What validation subjects preferred (docs/understanding.md)."""
     if flat:
         return Planned(0.003, "planes: 0.01 was 2 to 4 IoU points behind on brain tumours")
-    return Planned(0.01, "volumes: 0.003 left half of the runs on the hippocampus with little learnt")
+    return Planned(0.01, "volumes: 0.003 left one of two runs on the hippocampus with little learnt")
 
 
 def _spacing(grids: list[Grid], flat: bool) -> Planned:

@@ -118,7 +118,7 @@ class Thresholded(SemiSupervised):
 
         phi reads the few others too, because to cut the features in two would copy all of them on the way back.
         """
-        return self.prior.posterior([each[-len(p) :] for each in model["phi"](features)], p, self.kl_weight)
+        return self.prior.posterior([each[len(each) - len(p) :] for each in model["phi"](features)], p, self.kl_weight)
 
     def predict(self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1) -> Float[Tensor, "S B K *space"]:
         """Probabilities seen from S thresholds, spread evenly over the posterior; a single one is its median.
