@@ -176,9 +176,10 @@ def _pooled(features: Float[Tensor, "B F *space"], grid: int) -> Float[Tensor, "
     sizes = [min(grid, n) for n in features.shape[2:]]
     if features.ndim == 4:
         return nn.functional.adaptive_avg_pool2d(features, sizes)  # type: ignore[arg-type]
-    slices = features.movedim(-1, 1)
-    planes = nn.functional.adaptive_avg_pool2d(slices.flatten(0, 1), sizes[:2])  # type: ignore[arg-type]
-    return nn.functional.adaptive_avg_pool3d(planes.unflatten(0, slices.shape[:2]).movedim(1, -1), sizes)  # type: ignore[arg-type]
+    slices = features.permute(0, 4, 1, 2, 3).flatten(0, 1)
+    planes = nn.functional.adaptive_avg_pool2d(slices, sizes[:2])  # type: ignore[arg-type]
+    volume = planes.reshape(-1, features.shape[4], *planes.shape[1:]).permute(0, 2, 3, 4, 1)
+    return nn.functional.adaptive_avg_pool3d(volume, sizes)  # type: ignore[arg-type]
 
 
 def averaged(network: nn.Module, decay: float) -> AveragedModel:

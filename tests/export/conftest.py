@@ -43,7 +43,18 @@ def drawn(tmp_path: Path) -> Callable[..., Path]:
         split: dict[str, list[str]] | None = None,
         **settings: object,
     ) -> Path:
-        run = run_from({"data": "nowhere", "method": method, "patch": patch, "channels": 4, **settings}, "a test")
+        run = run_from(
+            {
+                "data": "nowhere",
+                "method": method,
+                "patch": patch,
+                "channels": 4,
+                "ratio": 1,
+                "learning_rate": 0.01,
+                **settings,
+            },
+            "a test",
+        )
         directory = tmp_path / "run"
         run.save(directory)
         save_task(directory, task)

@@ -26,7 +26,14 @@ class Shifted(nn.Module):
 @pytest.fixture(scope="session")
 def shifted(tmp_path_factory):
     """A predictor that was trained, so to speak, on RAS scans of 1 x 1 x 2 mm."""
-    settings = {"method": "supervised", "patch": [32, 32, 8], "channels": 4, "spacing": list(SPACING)}
+    settings = {
+        "method": "supervised",
+        "patch": [32, 32, 8],
+        "channels": 4,
+        "ratio": 1,
+        "learning_rate": 0.01,
+        "spacing": list(SPACING),
+    }
     run = run_from({"data": str(tmp_path_factory.mktemp("gone") / "data"), **settings}, "a test")
     task = Task(("MR",), (Region("lesion", (5,), 5),))
     return Predictor(run, task, Shifted().eval(), torch.device("cpu"), "RAS")

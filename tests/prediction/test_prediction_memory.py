@@ -29,7 +29,7 @@ class Bright(nn.Module):
 
 @pytest.fixture
 def predictor(tmp_path):
-    settings = {"method": "supervised", "patch": [64, 64, 4], "channels": 4}
+    settings = {"method": "supervised", "patch": [64, 64, 4], "channels": 4, "ratio": 1, "learning_rate": 0.01}
     run = run_from({"data": str(tmp_path / "gone"), **settings}, "a test")
     regions = tuple(Region(str(number), (number,), number) for number in range(1, REGIONS + 1))
     return Predictor(run, Task(("MR",), regions), Bright(), torch.device("cpu"), None)

@@ -92,7 +92,17 @@ class Blind(UNet):
 
 
 def predictor(network):
-    run = run_from({"data": "nowhere", "method": "supervised", "patch": [32, 32], "channels": 4}, "a test")
+    run = run_from(
+        {
+            "data": "nowhere",
+            "method": "supervised",
+            "patch": [32, 32],
+            "channels": 4,
+            "ratio": 1,
+            "learning_rate": 0.01,
+        },
+        "a test",
+    )
     task = Task(("MR",), (Region("lesion", (1,), 1),))
     return Predictor(run, task, network(1, 1, 4, (32, 32)).eval(), torch.device("cpu"), None)
 
@@ -129,7 +139,10 @@ def test_features_are_the_mean_of_what_the_encoder_gives():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_all_networks_that_predict_are_heard(method):
-    run = run_from({"data": "nowhere", "method": method, "patch": [32, 32], "channels": 4}, "a test")
+    run = run_from(
+        {"data": "nowhere", "method": method, "patch": [32, 32], "channels": 4, "ratio": 1, "learning_rate": 0.01},
+        "a test",
+    )
     task = Task(("MR",), (Region("lesion", (1,), 1),))
     model = run.build(task).eval()
     with torch.no_grad(), listening(model) as heard:

@@ -122,7 +122,17 @@ class Bright(UNet):
 @pytest.fixture
 def bright(monkeypatch):
     """A run that is nowhere, whose network finds what is bright."""
-    run = run_from({"data": "nowhere", "method": "supervised", "patch": [32, 32], "channels": 4}, "a test")
+    run = run_from(
+        {
+            "data": "nowhere",
+            "method": "supervised",
+            "patch": [32, 32],
+            "channels": 4,
+            "ratio": 1,
+            "learning_rate": 0.01,
+        },
+        "a test",
+    )
     task = Task(("MR",), (Region("lesion", (1,), 1),))
     predictor = Predictor(run, task, Bright(1, 1, 4, (32, 32)).eval(), torch.device("cpu"), "RAS")
     monkeypatch.setattr(ranking, "load", lambda _: predictor)
