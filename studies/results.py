@@ -1,7 +1,7 @@
 """docs/results.md, and the figure of docs/understanding.md, from what is kept in studies/results: a folder a study.
 
 python studies/results.py                            write the page and its figures anew
-python studies/results.py --take hippocampus=OUT     first take the scores and the cost of a finished study from OUT
+python studies/results.py --take hippocampus=OUT     first take the scores of a finished study from OUT
 """
 
 import argparse
@@ -37,26 +37,23 @@ COLOURS = {Kind.HELPS: "#2ca02c", Kind.CANNOT_TELL: "0.5", Kind.HURTS: "#d62728"
 
 
 def take(name: str, out: Path) -> None:
-    """Keep the scores of a study's finished runs, without those that the page has no use for, and what they cost."""
-    scores, costs = [], []
+    """Keep the scores of a study's finished runs, without those that the page has no use for."""
+    scores = []
     for done in sorted(out.glob(f"runs/*/{DONE}")):
         run, result = done.parent, json.loads(done.read_text(encoding="utf-8"))
         table = read_table(run / result["scores"])
         scores.append(table[table["metric"].isin(METRICS) & (table["shift"] == "clean")].assign(run=run.name)[COLUMNS])
-        cost = json.loads((run / "cost.json").read_text(encoding="utf-8"))
-        costs.append({"run": run.name, **{key: cost[key] for key in ("seconds_per_step", "seconds_of_training")}})
     write_text(KEPT / name / "scores.csv", pd.concat(scores).to_csv(index=False, float_format="%.5f"))
-    write_text(KEPT / name / "cost.csv", pd.DataFrame(costs).to_csv(index=False, float_format="%.4g"))
 
 
 def section(folder: Path) -> Iterator[str]:
     """What a study found: verdicts, a table, a figure."""
     study = yaml.safe_load((HERE / f"{folder.name}.yaml").read_text(encoding="utf-8"))
-    scores, cost = read_table(folder / "scores.csv"), pd.read_csv(folder / "cost.csv")
+    scores = read_table(folder / "scores.csv")
     found = verdicts(scores, PLAIN)
     figure = PAGE.parent / f"results-{folder.name}.png"
     draw(found, study["title"]).savefig(figure, dpi=110)
-    yield markdown(table(study["title"], scores, cost, found, list(notes(folder.name, study, scores, found))))
+    yield markdown(table(study["title"], scores, found, list(notes(folder.name, study, scores, found))))
     yield f"![Effect over supervised training with its 95 % interval, by method]({figure.name})\n"
 
 
@@ -94,16 +91,11 @@ def steps() -> TextTable:
     return TextTable("What a step costs", ["method", *map(str, rows.columns)], [cells], notes)
 
 
-def table(
-    title: str, scores: pd.DataFrame, cost: pd.DataFrame, found: Sequence[Verdict], notes: Sequence[str]
-) -> TextTable:
+def table(title: str, scores: pd.DataFrame, found: Sequence[Verdict], notes: Sequence[str]) -> TextTable:
     """A row for each method and number of labelled subjects."""
     part = scores[scores["metric"] == "iou"]
     keys = ["labelled", "method", "seed"]
     seeds = mean_of_regions(part, [*keys, "subject"]).groupby(keys, sort=False).mean()
-    spent = (
-        part[["run", "method"]].drop_duplicates().merge(cost, on="run").groupby("method")["seconds_of_training"].min()
-    )
     answers = {(one.comparison.labelled, one.comparison.method): one for one in found}
     groups = []
     for labelled, budget in seeds.groupby("labelled"):
@@ -116,13 +108,12 @@ def table(
                     Cell(str(method)),
                     Cell(_spread(row), Mark.BEST if method == best else Mark.NONE),
                     *_answer(answers.get((labelled, method))),
-                    Cell(f"{spent[method] / spent[PLAIN]:.2f}"),
                     Cell(f"{row['count']:.0f}"),
                 ]
                 for method, row in means.iterrows()
             ]
         )
-    columns = ["labelled", "method", "IoU %", "over supervised", "p (Holm)", "verdict", "time", "seeds"]
+    columns = ["labelled", "method", "IoU %", "over supervised", "p (Holm)", "verdict", "seeds"]
     return TextTable(title, columns, groups, notes)
 
 
