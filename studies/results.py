@@ -31,7 +31,7 @@ VARIANTS = {
     "supervised, rate 0.003, mirrored": "0.6",
     "segpl-em, rate 0.01, slow average": "#ff7f0e",
     "supervised": "#1f77b4",
-    "segpl-em": "#2ca02c",
+    "segpl-em, T = 0.5, Dice and cross-entropy": "#2ca02c",
 }
 COLOURS = {Kind.HELPS: "#2ca02c", Kind.CANNOT_TELL: "0.5", Kind.HURTS: "#d62728"}
 

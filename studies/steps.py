@@ -15,7 +15,7 @@ FILE = Path(__file__).parent / "results" / "steps.csv"
 METHODS = ["supervised", "segpl", "segpl-vi", "segpl-elbo", "segpl-em", "fixmatch", "mean-teacher", "cps"]
 STUDIES = (
     Configuration("Hippocampus", 1, 2, 8, (32, 48, 32), 2, 2),
-    Configuration("Brain tumours", 4, 3, 16, (128, 128), 2, 2),
+    Configuration("Brain tumours", 4, 3, 16, (144, 144), 2, 2),
 )
 """A volume and a plane: two labelled and two unlabelled patches a step."""
 REPEATS = 9

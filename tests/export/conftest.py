@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
+from untrained import untrained
 
 from segpl.data.cases import Case, Region, Task
 from segpl.data.formats import read_image
 from segpl.data.loading import load, resample
 from segpl.export.program import read_trained
-from segpl.run import SPLIT_FILE, WEIGHTS_FILE, run_from, save_task
+from segpl.run import SPLIT_FILE, WEIGHTS_FILE, save_task
 from segpl.windows import fold, mask, predict_volume
 
 TASK = Task(("T1", "FLAIR"), (Region("whole", (1, 2), 1), Region("core", (2,), 2)))
@@ -43,18 +44,7 @@ def drawn(tmp_path: Path) -> Callable[..., Path]:
         split: dict[str, list[str]] | None = None,
         **settings: object,
     ) -> Path:
-        run = run_from(
-            {
-                "data": "nowhere",
-                "method": method,
-                "patch": patch,
-                "channels": 4,
-                "ratio": 1,
-                "learning_rate": 0.01,
-                **settings,
-            },
-            "a test",
-        )
+        run = untrained(method, patch, **settings)
         directory = tmp_path / "run"
         run.save(directory)
         save_task(directory, task)

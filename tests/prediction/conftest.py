@@ -6,11 +6,12 @@ import pytest
 import safetensors.torch
 import torch
 from torch import nn
+from untrained import untrained
 
 from segpl.data.cases import Region, Task
 from segpl.data.layouts import read_dataset
 from segpl.prediction import Predictor
-from segpl.run import WEIGHTS_FILE, plan_run, run_from, save_task
+from segpl.run import WEIGHTS_FILE, plan_run, save_task
 
 SHIFT = 3
 SPACING = (1.0, 1.0, 2.0)
@@ -26,15 +27,8 @@ class Shifted(nn.Module):
 @pytest.fixture(scope="session")
 def shifted(tmp_path_factory):
     """A predictor that was trained, so to speak, on RAS scans of 1 x 1 x 2 mm."""
-    settings = {
-        "method": "supervised",
-        "patch": [32, 32, 8],
-        "channels": 4,
-        "ratio": 1,
-        "learning_rate": 0.01,
-        "spacing": list(SPACING),
-    }
-    run = run_from({"data": str(tmp_path_factory.mktemp("gone") / "data"), **settings}, "a test")
+    gone = tmp_path_factory.mktemp("gone") / "data"
+    run = untrained(patch=(32, 32, 8), data=gone, spacing=list(SPACING))
     task = Task(("MR",), (Region("lesion", (5,), 5),))
     return Predictor(run, task, Shifted().eval(), torch.device("cpu"), "RAS")
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from untrained import untrained
 
 from segpl.data.cases import Region, Task
 from segpl.prediction import Predictor
 from segpl.prediction import levels as level
 from segpl.prediction import predictor as module
-from segpl.run import run_from
 from segpl.windows import slabs
 
 PEAK = Path("/proc/self/clear_refs")
@@ -29,8 +29,7 @@ class Bright(nn.Module):
 
 @pytest.fixture
 def predictor(tmp_path):
-    settings = {"method": "supervised", "patch": [64, 64, 4], "channels": 4, "ratio": 1, "learning_rate": 0.01}
-    run = run_from({"data": str(tmp_path / "gone"), **settings}, "a test")
+    run = untrained(patch=(64, 64, 4), data=tmp_path / "gone")
     regions = tuple(Region(str(number), (number,), number) for number in range(1, REGIONS + 1))
     return Predictor(run, Task(("MR",), regions), Bright(), torch.device("cpu"), None)
 

@@ -4,6 +4,7 @@ import nibabel
 import numpy as np
 import pytest
 import torch
+from untrained import untrained
 
 from segpl.data.cases import Region, Task
 from segpl.methods import METHODS
@@ -13,7 +14,6 @@ from segpl.prediction.levels import ENTROPY, FULL
 from segpl.ranking import doubt
 from segpl.ranking.doubt import disagreement, uncertainty
 from segpl.ranking.features import listening
-from segpl.run import run_from
 
 SPACING = (1.0, 1.0, 3.0)
 
@@ -92,17 +92,7 @@ class Blind(UNet):
 
 
 def predictor(network):
-    run = run_from(
-        {
-            "data": "nowhere",
-            "method": "supervised",
-            "patch": [32, 32],
-            "channels": 4,
-            "ratio": 1,
-            "learning_rate": 0.01,
-        },
-        "a test",
-    )
+    run = untrained()
     task = Task(("MR",), (Region("lesion", (1,), 1),))
     return Predictor(run, task, network(1, 1, 4, (32, 32)).eval(), torch.device("cpu"), None)
 
@@ -139,10 +129,7 @@ def test_features_are_the_mean_of_what_the_encoder_gives():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_all_networks_that_predict_are_heard(method):
-    run = run_from(
-        {"data": "nowhere", "method": method, "patch": [32, 32], "channels": 4, "ratio": 1, "learning_rate": 0.01},
-        "a test",
-    )
+    run = untrained(method)
     task = Task(("MR",), (Region("lesion", (1,), 1),))
     model = run.build(task).eval()
     with torch.no_grad(), listening(model) as heard:

@@ -8,6 +8,7 @@ import nibabel
 import numpy as np
 import pytest
 import torch
+from untrained import untrained
 
 from segpl import ranking
 from segpl.data.cases import Region, Task
@@ -15,7 +16,6 @@ from segpl.errors import UserError
 from segpl.networks import UNet
 from segpl.prediction import Predictor
 from segpl.ranking import rank
-from segpl.run import run_from
 
 COLUMNS = ["rank", "case", "score", "uncertainty", "novelty", "disagreement", "slice", "reason", "file"]
 
@@ -122,17 +122,7 @@ class Bright(UNet):
 @pytest.fixture
 def bright(monkeypatch):
     """A run that is nowhere, whose network finds what is bright."""
-    run = run_from(
-        {
-            "data": "nowhere",
-            "method": "supervised",
-            "patch": [32, 32],
-            "channels": 4,
-            "ratio": 1,
-            "learning_rate": 0.01,
-        },
-        "a test",
-    )
+    run = untrained()
     task = Task(("MR",), (Region("lesion", (1,), 1),))
     predictor = Predictor(run, task, Bright(1, 1, 4, (32, 32)).eval(), torch.device("cpu"), "RAS")
     monkeypatch.setattr(ranking, "load", lambda _: predictor)
