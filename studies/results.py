@@ -23,7 +23,7 @@ from segpl.tidy import read_table
 
 HERE = Path(__file__).parent
 KEPT, PAGE = HERE / "results", HERE.parent / "docs" / "results.md"
-OURS, RIVALS, PLAIN = "segpl-em", ("fixmatch", "cps", "mean-teacher"), "supervised"
+OURS, RIVALS, DEAREST, PLAIN = "segpl-em", ("fixmatch", "cps", "mean-teacher"), "cps", "supervised"
 METRICS = ("iou", "dice")
 COLUMNS = ["run", "method", "labelled", "seed", "subject", "case", "region", "shift", "level", "metric", "value"]
 SHOWN = {"validation_iou": "validation subjects", "pseudo_iou": "unlabelled subjects, against their hidden truth"}
@@ -51,16 +51,19 @@ def section(folder: Path) -> Iterator[str]:
     study = yaml.safe_load((HERE / f"{folder.name}.yaml").read_text(encoding="utf-8"))
     scores = read_table(folder / "scores.csv")
     found = verdicts(scores, PLAIN)
+    names = budget_names(study)
     figure = PAGE.parent / f"results-{folder.name}.png"
-    draw(found, study["title"]).savefig(figure, dpi=110)
-    yield markdown(table(study["title"], scores, found, list(notes(folder.name, study, scores, found))))
+    draw(found, study["title"], names).savefig(figure, dpi=110)
+    steps = seconds_a_step(study["title"])
+    yield markdown(table(study["title"], scores, found, names, steps, list(notes(folder.name, study, scores, found))))
     yield f"![Effect over supervised training with its 95 % interval, by method]({figure.name})\n"
 
 
 def notes(name: str, study: dict[str, Any], scores: pd.DataFrame, found: Sequence[Verdict]) -> Iterator[str]:
     """What must be known beside the table: the answer, the rivals, and what is missing."""
     yield from (one.sentence for one in found if one.comparison.method == OURS)
-    yield from against_rivals(scores)
+    yield from against_rivals(scores, budget_names(study))
+    yield from on_steps(seconds_a_step(study["title"]))
     done = set(scores[["labelled", "method", "seed"]].itertuples(index=False, name=None))
     wanted = [(b, m, s) for b in study["budgets"] for m in study["methods"] for s in study["seeds"]]
     if missing := len(wanted) - len(done):
@@ -68,30 +71,45 @@ def notes(name: str, study: dict[str, Any], scores: pd.DataFrame, found: Sequenc
     yield f"`segpl study studies/{name}.yaml --data DATA --out OUT` makes the runs."
 
 
-def against_rivals(scores: pd.DataFrame) -> Iterator[str]:
+def budget_names(study: dict[str, Any]) -> dict[int, str]:
+    """What the page calls a number of labelled subjects: the study's own word for it, if it has one."""
+    given = [each if isinstance(each, dict) else {"labelled": each} for each in study["budgets"]]
+    return {each["labelled"]: each.get("label", f"{each['labelled']}") for each in given}
+
+
+def against_rivals(scores: pd.DataFrame, names: dict[int, str]) -> Iterator[str]:
     """How ours stands beside other methods that use unlabelled scans; nothing is claimed, so nothing is corrected."""
     for labelled, part in scores.groupby("labelled"):
         for rival in RIVALS:
             if {OURS, rival} <= set(part["method"]):
                 it = compare(part, OURS, rival)
-                yield f"{OURS} less {rival} at {labelled:g} labelled: {_effect(it.effect, it.low, it.high)} IoU points."
+                effect = _effect(it.effect, it.low, it.high)
+                yield f"{OURS} less {rival} at {names[int(labelled)]} labelled: {effect} IoU points."
 
 
-def steps() -> TextTable:
-    """What a training step of each method costs, taken by turns in one process (studies/steps.py)."""
-    rows = pd.read_csv(KEPT / "steps.csv").pivot(index="method", columns="configuration", values="seconds")
-    cells = [
-        [Cell(str(method)), *(Cell(f"{seconds / rows.loc[RIVALS[1], study]:.2f}") for study, seconds in row.items())]
-        for method, row in rows.drop(index="MONAI's network").iterrows()
-    ]
-    notes = [
-        f"Of the time of a step of {RIVALS[1]}, all with 4 patches; `python studies/steps.py` measures it.",
-        f"{OURS} is as it is in the last four fifths of a run: before, it sees the labelled patches alone.",
-    ]
-    return TextTable("What a step costs", ["method", *map(str, rows.columns)], [cells], notes)
+def seconds_a_step(title: str) -> pd.Series:
+    """What a training step of each method takes, taken by turns in one process (studies/steps.py)."""
+    rows = pd.read_csv(KEPT / "steps.csv")
+    return rows[rows["configuration"] == title].set_index("method")["seconds"]
 
 
-def table(title: str, scores: pd.DataFrame, found: Sequence[Verdict], notes: Sequence[str]) -> TextTable:
+def on_steps(seconds: pd.Series) -> Iterator[str]:
+    """What the last column says."""
+    if len(seconds):
+        yield (
+            f"*Step* is the time of a training step in that of {DEAREST}, all with 4 patches (those of {PLAIN} "
+            f"labelled; {OURS} once pseudo-labels count); `python studies/steps.py` measures it."
+        )
+
+
+def table(
+    title: str,
+    scores: pd.DataFrame,
+    found: Sequence[Verdict],
+    names: dict[int, str],
+    steps: pd.Series,
+    notes: Sequence[str],
+) -> TextTable:
     """A row for each method and number of labelled subjects."""
     part = scores[scores["metric"] == "iou"]
     keys = ["labelled", "method", "seed"]
@@ -100,20 +118,22 @@ def table(title: str, scores: pd.DataFrame, found: Sequence[Verdict], notes: Seq
     groups = []
     for labelled, budget in seeds.groupby("labelled"):
         means = budget.groupby("method", sort=False).agg(["mean", "std", "count"])
-        best = means["mean"].idxmax()
+        best, second = means["mean"].nlargest(2).index
+        marks = {best: Mark.BEST, second: Mark.SECOND}
         groups.append(
             [
                 [
-                    Cell(f"{labelled:g}"),
+                    Cell(names[labelled]),
                     Cell(str(method)),
-                    Cell(_spread(row), Mark.BEST if method == best else Mark.NONE),
+                    Cell(_spread(row), marks.get(method, Mark.NONE)),
                     *_answer(answers.get((labelled, method))),
                     Cell(f"{row['count']:.0f}"),
+                    Cell(f"{steps[method] / steps[DEAREST]:.2f}" if method in steps else "–"),
                 ]
                 for method, row in means.iterrows()
             ]
         )
-    columns = ["labelled", "method", "IoU %", "over supervised", "p (Holm)", "verdict", "seeds"]
+    columns = ["labelled", "method", "IoU %", "over supervised", "p (Holm)", "verdict", "seeds", "step"]
     return TextTable(title, columns, groups, notes)
 
 
@@ -130,7 +150,7 @@ def _answer(one: Verdict | None) -> list[Cell]:
     return [Cell(_effect(it.effect, it.low, it.high)), Cell(f"{one.p:.2g}"), Cell(one.kind.value)]
 
 
-def draw(found: Sequence[Verdict], title: str) -> Figure:
+def draw(found: Sequence[Verdict], title: str, budgets: dict[int, str]) -> Figure:
     """Effects with their intervals, one above the other."""
     figure = Figure(figsize=(7, 0.6 + 0.32 * len(found)), layout="constrained")
     axis = figure.subplots()
@@ -139,7 +159,7 @@ def draw(found: Sequence[Verdict], title: str) -> Figure:
         axis.plot([it.low, it.high], [place, place], color=colour, lw=2, solid_capstyle="round")
         axis.plot(it.effect, place, "o", color=colour, ms=6)
     axis.axvline(0, color="0.3", lw=1)
-    names = [f"{one.comparison.method}, {one.comparison.labelled} labelled" for one in reversed(found)]
+    names = [f"{one.comparison.method}, {budgets[one.comparison.labelled]} labelled" for one in reversed(found)]
     axis.set_yticks(range(len(found)), names, fontsize=8)
     axis.set_xlabel(f"{title}: IoU points over supervised training", fontsize=8)
     axis.tick_params(axis="x", labelsize=8)
@@ -180,7 +200,7 @@ def main() -> None:
     opening = (HERE / "results" / "opening.md").read_text(encoding="utf-8")
     folders = sorted(file.parent for file in KEPT.glob("*/scores.csv"))
     parts = [part for folder in folders for part in section(folder)]
-    write_text(PAGE, "\n".join([opening, *parts, markdown(steps())]))
+    write_text(PAGE, "\n".join([opening, *parts]))
 
 
 if __name__ == "__main__":

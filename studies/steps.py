@@ -16,8 +16,10 @@ METHODS = ["supervised", "segpl", "segpl-vi", "segpl-elbo", "segpl-em", "fixmatc
 STUDIES = (
     Configuration("Hippocampus", 1, 2, 8, (32, 48, 32), 2, 2),
     Configuration("Brain tumours", 4, 3, 16, (144, 144), 2, 2),
+    Configuration("Brain vessels", 1, 1, 8, (64, 64, 8), 2, 2),
+    Configuration("Retinal vessels", 3, 1, 16, (96, 96), 2, 2),
 )
-"""A volume and a plane: two labelled and two unlabelled patches a step."""
+"""Two labelled and two unlabelled patches a step; the first numbers are channels, regions and width."""
 REPEATS = 9
 
 
