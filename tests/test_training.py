@@ -105,6 +105,27 @@ def test_the_kept_weights_are_the_best_on_validation(planned, tmp_path, monkeypa
     assert all(torch.equal(weight, kept[1][name]) for name, weight in weights.items())
 
 
+def test_the_last_checkpoint_is_the_last_though_validation_gets_worse(planned, tmp_path, monkeypatch):
+    """A run that is stopped again and again must not go back to its best step each time."""
+    values = iter([0.9, 0.5, 0.1])
+    monkeypatch.setattr(Learner, "validation_step", lambda self, *_: self.validated.append(torch.tensor(next(values))))
+    train(planned("supervised"), tmp_path / "run")
+    best, last = (torch.load(tmp_path / f"run/checkpoints/{it}.ckpt", weights_only=False) for it in ("best", "last"))
+    assert (best["global_step"], last["global_step"]) == (2, 5)
+
+
+def test_a_run_that_was_moved_still_knows_its_best_weights(planned, tmp_path, monkeypatch):
+    """Stopped after a good validation, moved, and resumed to bad ones: the kept weights are those of the good one."""
+    run, values = planned("supervised"), iter([0.9, 0.5, 0.1])
+    monkeypatch.setattr(Learner, "validation_step", lambda self, *_: self.validated.append(torch.tensor(next(values))))
+    train_to_step_3(run, tmp_path / "here", monkeypatch)
+    shutil.move(tmp_path / "here", tmp_path / "there")
+    train(run, tmp_path / "there", resume=True)
+    best = torch.load(tmp_path / "there/checkpoints/best.ckpt", weights_only=False)
+    assert best["global_step"] == 2
+    assert not (tmp_path / "here").exists()
+
+
 def test_training_never_touches_the_test_cases(tumours, tmp_path):
     """A data folder whose test images are garbage trains to the same weights."""
     garbage = shutil.copytree(tumours, tmp_path / "data")

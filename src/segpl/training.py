@@ -10,15 +10,14 @@ from pickle import UnpicklingError
 from typing import Any
 
 import lightning
-import safetensors.torch
 import torch
-from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.utilities.types import OptimizerLRSchedulerConfig
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import PolynomialLR
 from torch.utils.data import DataLoader
 
 from segpl.augment import draw_view
+from segpl.checkpoints import LAST, keep_weights, keepers
 from segpl.compiling import Compiler, repays
 from segpl.cost import Cost, flops, forecast
 from segpl.data.batches import Steps, keep_slices
@@ -28,7 +27,7 @@ from segpl.data.loading import Volume
 from segpl.data.splits import TrainingCases, training_cases
 from segpl.draws import Stream, seeds
 from segpl.errors import UserError
-from segpl.files import write_bytes, write_text
+from segpl.files import write_text
 from segpl.logbook import Logbook, ProgressBar, TensorBoard
 from segpl.monitor import Guard, Monitor, health, shares
 from segpl.processes import ALONE, Processes, is_first
@@ -38,8 +37,6 @@ from segpl.run import RUN_FILE, SPLIT_FILE, WEIGHTS_FILE, Run, read_run, save_ta
 from segpl.scores import iou
 from segpl.types import Batch
 from segpl.windows import mask, predict_volume
-
-LAST, BEST = Path("checkpoints/last.ckpt"), Path("checkpoints/best.ckpt")
 
 
 class Learner(lightning.LightningModule):
@@ -181,27 +178,12 @@ def train(
         console.print(f"{run.steps} steps: about {in_words(seconds)} of training on this machine")
     _fit(learner, directory, processes, watchers)
     if is_first():
-        _keep_best(directory)
+        keep_weights(directory, bool(validation))
     return directory
-
-
-def _keep_best(directory: Path) -> None:
-    best = torch.load(directory / BEST, map_location="cpu", weights_only=True)["state_dict"]
-    weights = {name.removeprefix("model."): weight.contiguous() for name, weight in best.items()}
-    write_bytes(directory / WEIGHTS_FILE, safetensors.torch.save(weights))
 
 
 def _fit(learner: Learner, directory: Path, processes: Processes, watchers: Sequence[lightning.Callback]) -> None:
     run, validates = learner.run, bool(learner.validation)
-    keep = ModelCheckpoint(
-        directory / BEST.parent,
-        filename=BEST.stem,
-        monitor="validation_iou" if validates else None,
-        mode="max",
-        save_last=True,
-        save_on_train_epoch_end=True,
-        enable_version_counter=False,
-    )
     logbook = Logbook(directory / "log.csv")
     gpu = torch.cuda.is_available()
     half = gpu and torch.cuda.is_bf16_supported()
@@ -225,7 +207,7 @@ def _fit(learner: Learner, directory: Path, processes: Processes, watchers: Sequ
                 *TensorBoard.beside(logbook),
                 ProgressBar(run.method.name(), run.steps),
                 Cost(directory / "cost.json"),
-                keep,
+                *keepers(directory, validates),
                 *watchers,
             ],
             logger=False,
