@@ -96,7 +96,7 @@ class Run:
     @property
     def preparation(self) -> Preparation:
         """What is done to every image before a network sees it."""
-        return Preparation(self.spacing, self.window)
+        return Preparation(self.spacing, self.window, self.orientation)
 
     def build(self, task: Task) -> nn.Module:
         """The model with its first weights, drawn from the seed."""

@@ -41,6 +41,20 @@ def test_an_unlabelled_case_has_lost_its_label():
     assert all(case.label is None for case in training_cases(dataset(), labelled=1, seed=0).unlabelled)
 
 
+def test_scans_without_label_of_a_labelled_subject_are_unlabelled_scans():
+    """A follow-up that nobody drew is worth as much as that of another subject; of validation and test it is not."""
+    task = Task(("ct",), (Region("a", (1,), 1),))
+    visits = [("first", Path("y")), ("second", None)]
+    cases = tuple(Case(f"{s}-{visit}", f"{s}", (Path("x"),), label) for s in range(8) for visit, label in visits)
+    data = Dataset(Path("here"), task, cases, ())
+    parts = training_cases(data, None, seed=0)
+    labelled = {case.subject for case in parts.labelled}
+    assert {case.subject for case in parts.unlabelled} == labelled
+    assert all(case.name.endswith("second") for case in parts.unlabelled)
+    fewer = training_cases(data, 1, seed=0)
+    assert len(fewer.unlabelled) == 2 * len(labelled) - 1
+
+
 def test_seeds_draw_other_subjects():
     assert len({frozenset(names(training_cases(dataset(), 2, seed).labelled)) for seed in range(10)}) > 3
 

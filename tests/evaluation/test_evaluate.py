@@ -94,6 +94,60 @@ def test_a_wider_sweep_measures_only_what_is_new(directory, monkeypatch):
     assert set(table["shift"]) == {"clean", "ood"}
 
 
+def test_what_was_measured_before_stays_in_the_file_unless_a_case_lacks_it(directory):
+    table = read_table(evaluate(directory, shifts=[Clean(0.0), OutOfDistribution(0.1)]))
+    pd.testing.assert_frame_equal(read_table(evaluate(directory)), table)
+    case = sorted(set(table["case"]))[0]
+    (directory / "evaluation" / case / "ood=0.1.scores.csv").unlink()
+    assert set(read_table(evaluate(directory))["shift"]) == {"clean"}
+
+
+def test_scans_stored_with_other_axes_score_the_same(directory, tmp_path):
+    """The network learnt axes that point to RAS; the same test scans stored as PSL must be turned before it looks."""
+    turned = shutil.copytree(read_run(directory).data, tmp_path / "turned")
+    for file in [*turned.glob("imagesTs/*"), *turned.glob("labelsTs/*")]:
+        image = nibabel.load(file)
+        stored = nibabel.orientations.io_orientation(image.affine)
+        turn = nibabel.orientations.ornt_transform(stored, nibabel.orientations.axcodes2ornt("PSL"))
+        nibabel.save(image.as_reoriented(turn), file)
+    expected, found = (read_table(evaluate(directory, data)) for data in (None, turned))
+    assert "".join(nibabel.aff2axcodes(nibabel.load(next((directory / "masks-turned").glob("*"))).affine)) == "PSL"
+    np.testing.assert_allclose(found["value"], expected["value"], rtol=1e-5)
+
+
+def test_a_label_inside_a_file_is_scored(tmp_path):
+    """And when the file changes, nothing stale is taken over."""
+    import h5py
+
+    draw = np.random.default_rng(0)
+    rows = ["case,image,label"]
+    for name in "abcd":
+        x = draw.normal(size=(16, 16, 3)).astype(np.float32)
+        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
+            file["image"], file["label"] = x, (x > 0).astype(np.uint8)
+        rows.append(f"{name},{name}.h5,{name}.h5#label")
+    (tmp_path / "cases.csv").write_text("\n".join(rows) + "\n")
+    small = {**SMALL, "patch": [16, 16], "method": "supervised"}
+    run = train(plan_run(tmp_path, small), tmp_path / "run")
+    before = read_table(evaluate(run))
+    for case in set(before["case"]):
+        with h5py.File(tmp_path / f"{case}.h5", "a") as file:
+            file["label"][:] = 1
+    after = read_table(evaluate(run)).set_index("metric")["value"]
+    assert after["brier"] != before.set_index("metric")["value"]["brier"]
+
+
+def test_nobody_whom_the_run_has_seen_is_tested_on_its_own_data_by_name(directory, monkeypatch):
+    """Labels that came later may draw other test subjects from the same folder."""
+    run = read_run(directory)
+    seen = set(json.loads((directory / "split.json").read_text())["subjects"])
+    training = read_dataset(run.data).training
+    assert {case.subject for case in training} <= seen
+    monkeypatch.setattr("segpl.evaluation.cases_for_test", lambda *_: read_dataset(run.data).test + training[:1])
+    table = read_table(evaluate(directory, run.data))
+    assert not set(table["subject"]) & seen
+
+
 def test_other_weights_make_all_numbers_anew(directory):
     before = read_table(evaluate(directory))
     from safetensors.torch import load_file, save_file
@@ -122,6 +176,13 @@ def test_the_temperature_is_fitted_on_validation_cases_once(directory, monkeypat
     evaluate(directory, shifts=[Clean(0.0), OutOfDistribution(0.1)])
     ((cases,),) = [asked]
     assert [case.name for case in cases] == json.loads((directory / "split.json").read_text())["validation"]
+
+
+def test_the_temperature_does_not_depend_on_the_order_of_evaluations(directory, tmp_path):
+    other = shutil.copytree(directory, tmp_path / "other")
+    evaluate(directory)
+    evaluate(other, samples=3)
+    assert (directory / "temperature.json").read_text() == (other / "temperature.json").read_text()
 
 
 def test_curves_are_shares_and_risk_ends_at_the_error(directory):

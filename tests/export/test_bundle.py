@@ -69,7 +69,7 @@ def channels(folder, name, count=4):
 
 def test_masks_of_a_2d_run_are_the_same_voxel_for_voxel(drawn, own_mask, python, tumours, tmp_path):
     """Of a scan in four files, of the same in one, of one whose axes are stored otherwise, and of a single slice."""
-    directory = drawn("segpl-vi", (32, 32), read_dataset(tumours).task, data=str(tumours))
+    directory = drawn("segpl-vi", (32, 32), read_dataset(tumours).task, data=str(tumours), orientation="RAS")
     bundle, scans = export_bundle(directory, tmp_path / "bundle"), tmp_path / "scans"
     scans.mkdir()
     files = channels(tumours / "imagesTs", "tumour_004")

@@ -120,6 +120,8 @@ def test_values_close_ranks_in_their_order():
     assert values.known == (1, 2, 4)
     assert values.label(np.array([[[0, 4, 2, 1]]])).tolist() == [[[0, 3, 2, 1]]]
     assert (values[2], values[4]) == (2, 3)
+    negative = Values.of((Region("vessel", (-999, 1, 2), 1),))  # as CARVE marks vessels of unknown kind
+    assert negative.label(np.array([[[0, -999, 1, 2]]])).tolist() == [[[0, 1, 2, 3]]]
 
 
 def test_a_scan_in_which_nothing_is_found_is_not_taken(run, problems, tmp_path, monkeypatch):

@@ -57,7 +57,7 @@ def test_thresholds_are_learnt_ones_whatever_the_prior(method, drawn, tmp_path):
 
 
 def test_the_file_says_what_it_takes_and_gives(drawn, tmp_path):
-    directory = drawn("cps", (16, 16, 4), spacing=(1.0, 1.0, 3.0), window=(-100, 300))
+    directory = drawn("cps", (16, 16, 4), spacing=(1.0, 1.0, 3.0), window=(-100, 300), orientation="LPS")
     model = onnx.load(export_onnx(directory, tmp_path / "new/model.onnx"))
     notes = {each.key: json.loads(each.value) for each in model.metadata_props}
     assert "resampled to 1 x 1 x 3 mm" in notes.pop("preparation")
@@ -67,6 +67,7 @@ def test_the_file_says_what_it_takes_and_gives(drawn, tmp_path):
         "patch": [16, 16, 4],
         "spacing": [1.0, 1.0, 3.0],
         "window": [-100, 300],
+        "orientation": "LPS",
         "method": "cps",
         "segpl": segpl.__version__,
     }

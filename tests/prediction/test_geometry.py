@@ -10,8 +10,8 @@ from nibabel.orientations import axcodes2ornt
 from series import write_series
 
 from segpl.data.formats import Image
+from segpl.data.frames import Frame
 from segpl.prediction import load
-from segpl.prediction.frames import Frame
 from segpl.prediction.itk import from_itk, to_itk
 from segpl.run import read_run
 

@@ -90,7 +90,7 @@ class Cache:
 
     def _digest(self, file: Path) -> str:
         """The hash of a file's, or a folder's, content; taken again only where size or time of change differ."""
-        parts, inner = _parts(file)
+        parts, inner = parts_of(file)
         stamp = [[str(part), part.stat().st_size, part.stat().st_mtime_ns] for part in parts]
         noted = self.folder / "digests" / hashlib.sha256(json.dumps(stamp).encode()).hexdigest()[:32]
         if not noted.is_file():
@@ -143,7 +143,7 @@ def open_volume(folder: Path, case: Case) -> Volume:
     return Volume(case, _mapped(folder / "x.npy"), _mapped(folder / "y.npy") if case.label else None)
 
 
-def _parts(file: Path) -> tuple[list[Path], str]:
+def parts_of(file: Path) -> tuple[list[Path], str]:
     """All files that hold an image (MHD's header has its voxels beside it), and the name of the data set inside."""
     path, inner = split(file)
     if path.is_dir():

@@ -13,6 +13,7 @@ from torch.nn.functional import interpolate
 from segpl.data.cases import Case, Region, Task
 from segpl.data.formats import Image, read_image
 from segpl.data.formats.image import spacing
+from segpl.data.frames import Frame
 from segpl.errors import UserError
 
 
@@ -24,6 +25,8 @@ class Preparation:
     """Millimetres between voxels that images are resampled to; none leaves them as they are."""
     window: tuple[float, float] | None = None
     """Values of CT channels outside are clipped; none clips nothing."""
+    orientation: str | None = None
+    """Where the axes point, as in RAS; none leaves them as they are stored."""
 
 
 class Volume(NamedTuple):
@@ -76,12 +79,19 @@ def load(case: Case, task: Task, preparation: Preparation) -> Volume:
     scan = read(case)
     for sentence in complaints(scan, task):
         raise UserError(sentence)
+    scan = _turned(scan, preparation.orientation)
     windows = [preparation.window if is_ct(name) else None for name in task.channels]
     channels = zip(channels_of(scan), windows, strict=True)
     x = torch.from_numpy(np.stack([normalise(each.astype(np.float32), window) for each, window in channels]))
     shape = _shape(scan.images[0], preparation)
     y = None if scan.label is None else resample_label(masks(scan.label, task.regions), shape)
     return Volume(case, resample(x, shape), y)
+
+
+def unprepared(p: Float[Tensor, "*lead x y z"], frame: Frame) -> Float[Tensor, "*lead X Y Z"]:
+    """What a network made of a prepared image, back on the grid that the image was stored on."""
+    turned = np.ascontiguousarray(frame.back(p.reshape(-1, *p.shape[-3:]).numpy()))
+    return resample(torch.from_numpy(turned).reshape(*p.shape[:-3], *turned.shape[1:]), frame.shape)
 
 
 def channels_of(scan: Scan) -> list[np.ndarray]:
@@ -139,6 +149,12 @@ def normalise(
         body = np.ones_like(body)
     inside = values[body]
     return np.where(body, (values - inside.mean()) / max(float(inside.std()), 1e-6), 0).astype(np.float32)
+
+
+def _turned(scan: Scan, orientation: str | None) -> Scan:
+    frame = Frame(scan.images[0].values.shape[1:], scan.images[0].affine, orientation)
+    label = frame.turned(scan.label) if scan.label else None
+    return scan._replace(images=[frame.turned(image) for image in scan.images], label=label)
 
 
 def _shape(image: Image, preparation: Preparation) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ class TrainingCases:
 def training_cases(
     dataset: Dataset, labelled: int | None, seed: int, validation: int | None = None, test: int | None = None
 ) -> TrainingCases:
-    """`labelled` subjects with their labels (all by default); the other training subjects serve as unlabelled.
+    """`labelled` subjects with their labels (all by default); all other training scans serve as unlabelled.
 
     The subjects labelled at a budget of 4 are among those at 8, because both are the head of one order. `validation`
     and `test` are numbers of subjects, a quarter each by default; `test` counts where there is no test folder.
@@ -42,7 +42,8 @@ def training_cases(
             f"so --labelled {budget} cannot be had: ask for 1 to {len(pool)}."
         )
     chosen, kept_out = set(pool[:budget]), {*subjects[:validating], *_test_subjects(dataset, seed, test)}
-    others = [case for case in dataset.training if case.subject not in chosen | kept_out]
+    used = {case.name for case in dataset.training if case.subject in chosen and case.label}
+    others = [case for case in dataset.training if case.name not in used and case.subject not in kept_out]
     return TrainingCases(
         labelled=tuple(case for case in dataset.training if case.subject in chosen and case.label),
         unlabelled=tuple(case.unlabelled() for case in others),

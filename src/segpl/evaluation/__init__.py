@@ -3,12 +3,14 @@
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
 
+from segpl.data.cache import parts_of
 from segpl.data.cases import Case, Dataset, Task
 from segpl.data.layouts import read_dataset
 from segpl.data.splits import cases_for_test
@@ -37,11 +39,12 @@ def evaluate(
     """Score a run on the test cases of its own data, or of `data`, or on the `first` few; return the file of scores.
 
     Beside it go `images.csv`, `curves.csv`, the clean masks and their probabilities. What an earlier call measured with
-    the same weights on the same files is not measured again.
+    the same weights on the same files is not measured again, and stays in the file.
     """
     run, task = read_run(directory), read_task(directory)
     split = json.loads((directory / SPLIT_FILE).read_text(encoding="utf-8"))
-    cases = _test_cases(_dataset(data or run.data, task, directory), run, [] if data else split["subjects"])[:first]
+    seen = [] if data and data.resolve() != run.data.resolve() else split["subjects"]
+    cases = _test_cases(_dataset(data or run.data, task, directory), run, seen)[:first]
     suffix = (f"-{data.resolve().name}" if data else "") + (f"-{samples}-samples" if samples > 1 else "")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = load_model(directory, run).to(device).requires_grad_(False)
@@ -52,7 +55,8 @@ def evaluate(
     judge = Judge(
         run, task, model, device, samples, tolerance, masks, probabilities, measured / file_name(pictured), pictured
     )
-    temperature = _temperature(judge, directory, split["validation"])
+    # Fitted to plain predictions, however many samples are asked for: the order of evaluations must not matter.
+    temperature = _temperature(replace(judge, samples=1, rates=[], clean={}), directory, split["validation"])
     key = {"version": VERSION, "samples": samples, "tolerance": tolerance, "temperature": temperature}
     ledger = Ledger(measured, key | _contents(directory, cases))
     ledger.open()
@@ -64,7 +68,7 @@ def evaluate(
     if out:
         files = {kind: out.with_name(f"{out.stem}-{kind}.csv") for kind in files} | {"scores": out}
     origin = {"run": directory.name, "method": run.method.name(), "seed": run.seed, "labelled": run.labelled}
-    for kind, table in ledger.tables([case.name for case in cases], shifts)._asdict().items():
+    for kind, table in ledger.tables([case.name for case in cases])._asdict().items():
         write_text(files[kind], table.assign(**origin)[[*origin, *table.columns]].to_csv(index=False))
     return files["scores"]
 
@@ -110,7 +114,7 @@ def _temperature(judge: Judge, directory: Path, validation: Sequence[str]) -> fl
 
 def _contents(directory: Path, cases: Sequence[Case]) -> dict[str, Any]:
     """What the numbers depend on: the run, its weights, and the files of the test cases as they are now."""
-    files = [file for case in cases for file in (*case.images, case.label) if file]
+    files = [part for case in cases for file in (*case.images, case.label) if file for part in parts_of(file)[0]]
     stamps = [[str(file), file.stat().st_size, file.stat().st_mtime_ns] for file in files]
     run = (directory / RUN_FILE).read_bytes() + (directory / WEIGHTS_FILE).read_bytes()
     return {"run": _digest(run), "files": _digest(json.dumps(stamps).encode())}

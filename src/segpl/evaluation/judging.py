@@ -2,7 +2,7 @@
 
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from segpl.certainty import mistakes, reliability
 from segpl.data.cases import Case, Task
 from segpl.data.formats.image import spacing
-from segpl.data.loading import Preparation, Truth, Volume, load, load_truth, resample
+from segpl.data.frames import Frame
+from segpl.data.loading import Preparation, Truth, Volume, load, load_truth, unprepared
 from segpl.evaluation.ledger import Tables
 from segpl.evaluation.measuring import (
     certainty_scores,
@@ -57,6 +58,10 @@ class Judge:
     """Voxels per second of each clean prediction."""
     clean: dict[str, Float[Tensor, "S K X Y Z"]] = field(default_factory=dict)
     """What was found in the case at hand as it is: a sweep's level 0 needs no second look."""
+    read: Callable[[Case, Task, Preparation], tuple[Volume, Truth]] = field(
+        default_factory=lambda: lru_cache(maxsize=1)(_read)
+    )
+    """All shifts of a case come one after the other, so its files are read once; by another judge, anew."""
 
     def measure(self, case: Case, shift: Shift, temperature: float | None) -> Tables:
         """All numbers of a case under a shift; with a temperature, those of the calibrated probabilities too."""
@@ -92,18 +97,19 @@ class Judge:
 
     def _predicted(self, case: Case, shift: Shift) -> tuple[Float[Tensor, "S K X Y Z"], Truth]:
         """The probabilities of the shifted case in the geometry of its label, and the label."""
-        volume, truth = _read(case, self.task, self.run.preparation)
+        volume, truth = self.read(case, self.task, self.run.preparation)
         if shift.level or case.name not in self.clean:
             x = self._shifted(volume, shift)
             if case.name == self.pictured:
                 save_slice(self.pictures / f"{shift.name}={shift.level:g}.png", x, volume.x, truth.y)
             started = time.perf_counter()
             p = predict_volume(self._predict, x, self.run.patch).cpu()
+            frame = Frame(truth.y.shape[1:], truth.affine, self.run.orientation)
             if shift.level:
-                return resample(p, truth.y.shape[1:]), truth
+                return unprepared(p, frame), truth
             self.rates.append(volume.x[0].numel() / (time.perf_counter() - started))
             self.clean.clear()
-            self.clean[case.name] = resample(p, truth.y.shape[1:])
+            self.clean[case.name] = unprepared(p, frame)
         return self.clean[case.name], truth
 
     def _shifted(self, volume: Volume, shift: Shift) -> Float[Tensor, "C X Y Z"]:
@@ -125,7 +131,6 @@ class Judge:
         return self.run.method.predict(self.model, x, self.samples)
 
 
-@lru_cache(maxsize=1)  # all shifts of a case come one after the other
 def _read(case: Case, task: Task, preparation: Preparation) -> tuple[Volume, Truth]:
     return load(case, task, preparation), load_truth(case, task)
 

@@ -13,6 +13,8 @@ from segpl.evaluation.shifts import Shift
 from segpl.files import file_name, write_text
 from segpl.tidy import read_table
 
+DONE = ".scores.csv"
+
 
 class Tables(NamedTuple):
     """What an evaluation measures, long and tidy."""
@@ -50,14 +52,24 @@ class Ledger:
             if kind == "scores" or len(table):
                 write_text(self._file(case, shift, kind), table.to_csv(index=False))
 
-    def tables(self, cases: Sequence[str], shifts: Sequence[Shift]) -> Tables:
-        """All that was measured of these cases under these shifts, one below the other."""
-        return Tables(*(self._table(cases, shifts, kind) for kind in Tables._fields))
+    def tables(self, cases: Sequence[str]) -> Tables:
+        """All shifts that were measured of every one of these cases, now or before, one below the other."""
+        names = sorted(set.intersection(*map(self._measured, cases)), key=_kind_and_level)
+        return Tables(*(self._table(cases, names, kind) for kind in Tables._fields))
 
-    def _table(self, cases: Sequence[str], shifts: Sequence[Shift], kind: str) -> pd.DataFrame:
-        files = [self._file(case, shift, kind) for case in cases for shift in shifts]
+    def _table(self, cases: Sequence[str], names: Sequence[str], kind: str) -> pd.DataFrame:
+        files = [self.folder / file_name(case) / f"{name}.{kind}.csv" for case in cases for name in names]
         tables = [read_table(file) for file in files if file.is_file()]
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
+    def _measured(self, case: str) -> set[str]:
+        """Shifts and their levels."""
+        return {file.name.removesuffix(DONE) for file in (self.folder / file_name(case)).glob(f"*{DONE}")}
+
     def _file(self, case: str, shift: Shift, kind: str) -> Path:
         return self.folder / file_name(case) / f"{shift.name}={shift.level:g}.{kind}.csv"
+
+
+def _kind_and_level(name: str) -> tuple[str, float]:
+    kind, _, level = name.partition("=")
+    return kind, float(level)

@@ -11,8 +11,6 @@ import numpy as np
 import torch
 
 from segpl import __version__
-from segpl.data.formats import read_image
-from segpl.data.layouts import read_dataset
 from segpl.data.loading import is_ct
 from segpl.export import alone
 from segpl.export.places import new_folder
@@ -20,7 +18,6 @@ from segpl.export.program import Trained, read_trained, script
 from segpl.export.words import LICENCE, readme
 from segpl.files import write_text
 from segpl.named import plain
-from segpl.run import Run
 
 SCHEMA = "https://github.com/Project-MONAI/MONAI-extra-test-data/releases/download/0.8.1/meta_schema_20240725.json"
 
@@ -57,7 +54,7 @@ def inference(trained: Trained) -> dict[str, Any]:
         "datalist": _part("cases", folder="@dataset_dir", channels=len(task.channels)),
         "preprocessing": _steps(
             {"_target_": "LoadImaged", "keys": "image", "reader": "NibabelReader", "ensure_channel_first": True},
-            _part("Prepare", orientation=orientation(run), spacing=run.spacing, windows=windows),
+            _part("Prepare", orientation=run.orientation, spacing=run.spacing, windows=windows),
         ),
         "dataset": {"_target_": "Dataset", "data": "@datalist", "transform": "@preprocessing"},
         "inferer": _inferer(run.patch),
@@ -107,14 +104,6 @@ def _tensor(patch: tuple[int, ...], kind: str, channels: Sequence[str], values: 
         "is_patch_data": True,
         "channel_def": {str(place): name for place, name in enumerate(channels)},
     }
-
-
-def orientation(run: Run) -> str | None:
-    """The way the axes of the training images point, as in RAS; none where their files are gone or do not say."""
-    if not run.data.exists():
-        return None
-    affine = read_image(read_dataset(run.data).training[0].images[0]).affine
-    return None if np.allclose(affine, np.eye(4)) else "".join(nibabel.aff2axcodes(affine))
 
 
 def _inferer(patch: tuple[int, ...]) -> dict[str, Any]:

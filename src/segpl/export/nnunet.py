@@ -13,9 +13,10 @@ from jaxtyping import Bool, Float, UInt
 from torch import Tensor
 
 from segpl.data.cases import Case, Dataset, Region, Task
-from segpl.data.formats import read_grid
+from segpl.data.formats import read_image
+from segpl.data.frames import Frame
 from segpl.data.layouts import read_dataset
-from segpl.data.loading import Scan, channels_of, complaints, load, read, resample
+from segpl.data.loading import Scan, channels_of, complaints, load, read, unprepared
 from segpl.errors import UserError
 from segpl.export.places import new_folder
 from segpl.export.program import Trained, read_trained
@@ -53,7 +54,9 @@ class Values:
 
     def label(self, voxels: np.ndarray) -> UInt[np.ndarray, "X Y Z"]:
         """A label map in the new values."""
-        return np.searchsorted([0, *self.known], voxels).astype(np.min_scalar_type(len(self.known)))
+        found, places = np.unique(voxels, return_inverse=True)
+        new = np.array([self[int(value)] if value else 0 for value in found], np.min_scalar_type(len(self.known)))
+        return new[places].reshape(voxels.shape)
 
 
 def export_nnunet(directory: Path, folder: Path, accept: float = ACCEPT) -> Path:
@@ -145,8 +148,9 @@ def pseudo_label(case: Case, trained: Trained, device: torch.device) -> PseudoLa
     """The run's mask of a case on the case's own grid, and how good it promises to be."""
     run, model = trained.run, trained.model.to(device)
     x = load(case, trained.task, run.preparation).x.to(device)
+    image = read_image(case.images[0])
     p = predict_volume(lambda window: run.method.predict(model, window), x, run.patch).cpu()
-    p = resample(p, read_grid(case.images[0]).shape)
+    p = unprepared(p, Frame(image.values.shape[1:], image.affine, run.orientation))
     return PseudoLabel(fold(mask(p), trained.task.regions), expected_dice(p.mean(0), mask(p)))
 
 

@@ -75,6 +75,7 @@ def _described(content: bytes, trained: Trained) -> "onnx.ModelProto":
         "patch": run.patch,
         "spacing": run.spacing,
         "window": run.window,
+        "orientation": run.orientation,
         "preparation": preparation(trained),
         "method": run.method.name(),
         "segpl": __version__,

@@ -65,4 +65,5 @@ def preparation(trained: Trained) -> str:
     run = trained.run
     clip = [f"CT channels clipped to {run.window[0]:g} to {run.window[1]:g}"] if run.window else []
     grid = [f"resampled to {' x '.join(f'{step:g}' for step in run.spacing)} mm"] if run.spacing else []
-    return ", ".join(["axes turned as those of the training scans", *clip, "channels normalised over the body", *grid])
+    axes = [f"axes turned to {run.orientation}"] if run.orientation else []
+    return ", ".join([*axes, *clip, "channels normalised over the body", *grid])

@@ -11,9 +11,9 @@ import torch
 from jaxtyping import UInt16
 
 from segpl.data.cases import Case
+from segpl.data.frames import Frame
 from segpl.errors import UserError
 from segpl.prediction.flight import fly
-from segpl.prediction.frames import Frame
 from segpl.prediction.inputs import find_cases
 from segpl.prediction.orders import Order
 from segpl.prediction.predictor import Predictor, load

@@ -10,7 +10,7 @@ from jaxtyping import Float, Float32, UInt, UInt16
 
 from segpl.data.cases import Region
 from segpl.data.formats.image import spacing
-from segpl.prediction.frames import Frame
+from segpl.data.frames import Frame
 from segpl.prediction.levels import ENTROPY, FULL, HALF, packed, parts, resampled
 from segpl.prediction.numbers import Numbers, numbers
 from segpl.prediction.saving import save_nifti

@@ -14,9 +14,9 @@ from torch import Tensor
 from segpl.data.cases import Case, Task
 from segpl.data.formats import Image
 from segpl.data.formats.image import array_shape, channels
+from segpl.data.frames import Frame
 from segpl.data.loading import Scan, _shape, channels_of, complaints, is_ct, normalise, read, resample
 from segpl.errors import UserError
-from segpl.prediction.frames import Frame
 from segpl.prediction.itk import from_itk
 from segpl.run import Run
 
