@@ -116,6 +116,12 @@ def no_unlabelled_images(folder):
 
 
 MISTAKES = [
+    (break_nothing, ["--set", "spacing=[1]"], "spacing is [1.0], but it takes 2 or 3 numbers"),
+    (
+        break_nothing,
+        ["--method", "deep-ensemble", "--set", "method.objective=dice"],
+        "no objective of its own: --set method.base.objective=dice",
+    ),
     (remove_folder, [], "data is not a folder"),
     (remove_description, [], "data has no dataset.json"),
     (break_description, [], "dataset.json is not valid JSON"),

@@ -94,6 +94,22 @@ def test_fix_writes_a_copy_that_is_sound_and_leaves_the_original(folder, doctor,
     assert mended.dataset.task == read_dataset(folder).task
 
 
+def test_fix_writes_strange_names_where_they_are_found_again(folder, doctor, tmp_path):
+    """A manifest may call a case a/b, which is no file; and of training cases alone `numTraining` speaks."""
+    channels = sorted((folder / "imagesTr").glob("tumour_000_*"))
+    header = ["case", "subject", *(f"c{place}" for place in range(len(channels))), "label", "split"]
+    rows = [header]
+    for number, part in (("000", "train"), ("001", "train"), ("004", "test")):
+        kind = "Ts" if part == "test" else "Tr"
+        images = [f"images{kind}/tumour_{number}_{place:04}.nii.gz" for place in range(len(channels))]
+        rows.append([f"a/{number}", f"s{number}", *images, f"labels{kind}/tumour_{number}.nii.gz", part])
+    (folder / "list.csv").write_text("\n".join(",".join(row) for row in rows) + "\n")
+    doctor(folder / "list.csv", "--fix", tmp_path / "fixed")
+    mended = read_dataset(tmp_path / "fixed")
+    assert [case.subject for case in mended.training] == ["s000", "s001"]
+    assert json.loads((tmp_path / "fixed/dataset.json").read_text())["numTraining"] == 2
+
+
 def test_reorienting_moves_voxels_and_changes_none(folder, tumours, doctor, tmp_path):
     turn_a_case(folder)
     doctor(folder, "--fix", tmp_path / "fixed")

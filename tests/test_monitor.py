@@ -7,6 +7,7 @@ import torch
 from segpl.monitor import Guard, collapse
 from segpl.run import plan_run
 from segpl.training import Learner, train
+from segpl.types import Losses
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,14 @@ from segpl.training import Learner, train
 )
 def test_collapse_by_hand(pseudo, labelled, word):
     assert collapse(torch.tensor(pseudo), torch.tensor(labelled)) == word
+
+
+def test_only_pseudo_labels_pull():
+    """By hand: segpl-elbo's evidence and a puzzle teach, but no pseudo-label; before labels count, nothing pulls."""
+    terms = {"labelled": 2.0, "unlabelled": 0.5, "evidence": 3.0, "kl": 1.0, "jigsaw": 7.0}
+    assert Losses({name: torch.tensor(value) for name, value in terms.items()}).pull == 0.25
+    assert Losses({"labelled": torch.tensor(2.0), "first": torch.tensor(1.0), "second": torch.tensor(3.0)}).pull == 2
+    assert Losses({"labelled": torch.tensor(0.0), "jigsaw": torch.tensor(3.0)}).pull == 0
 
 
 def run(tumours, directory, alpha, **settings):

@@ -1,5 +1,6 @@
 """The search: what it may look at, that trials are shared, and mistakes in its file."""
 
+import shutil
 import subprocess
 import sys
 
@@ -78,6 +79,7 @@ def test_two_processes_share_the_trials(tumours, tmp_path):
         ("learning_rate: {low: 0.1}", "", r"line 4, .*give choices.* or low and high"),
         ("learning_rate: 3", "", r"line 4, space.learning_rate: learning_rate is 3"),
         ("ratio: {choices: [1]}", "trails: 3\n", r"line 5, trails: unknown setting 'trails'"),
+        ("channels: {low: 4, high: 8}", "", r"line 4, space.channels: .*channels.*integer"),
         ("method.name: {choices: [segpol]}", "", r"there is no method 'segpol'"),
     ],
 )
@@ -93,6 +95,10 @@ def test_other_mistakes(tumours, tmp_path):
         search(file, tmp_path / "out", data=tmp_path / "nowhere")
     with pytest.raises(UserError, match="--storage nonsense cannot be used"):
         search(file, tmp_path / "out", storage="nonsense")
+    one_label = shutil.copytree(tumours, tmp_path / "one")
+    (one_label / "labelsTr/tumour_001.nii.gz").unlink()
+    with pytest.raises(UserError, match="leaves no subject for validation"):
+        search(file, tmp_path / "out", data=one_label)
     values = yaml.safe_load(file.read_text(encoding="utf-8"))
     del values["space"]
     file.write_text(yaml.safe_dump(values))

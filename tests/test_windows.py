@@ -69,3 +69,9 @@ def test_a_later_region_covers_an_earlier_one():
     assert fold(found, regions).tolist() == [2, 1, 4, 1, 0]
     assert fold(found, regions).dtype == np.uint8
     assert fold(found[:1], (Region("whole", (300,), 300),)).max() == 300
+
+
+def test_a_mask_may_have_negative_values():
+    regions = (Region("unknown", (-5,), -5), Region("vessel", (3,), 3))
+    found = torch.tensor([[True, False, False], [False, True, False]])
+    assert fold(found, regions).tolist() == [-5, 3, 0]

@@ -46,7 +46,9 @@ def command_line() -> argparse.ArgumentParser:
 
     one = command(commands.train, settings_help() if "train" in sys.argv else None)
     one.add_argument("data", type=file, help="data folder; segpl doctor says what is in it")
-    one.add_argument("--method", metavar="NAME", help="how to learn; see below [segpl-em]")
+    one.add_argument(
+        "--method", metavar="NAME", help="how to learn; see below [segpl-em; segpl with --config brats or carve]"
+    )
     one.add_argument("--out", type=file, required=True, metavar="RUN", help="the run directory to make")
     one.add_argument("--labelled", type=int, metavar="N", help="subjects that keep their label [all]")
     one.add_argument("--steps", type=int, metavar="N", help="optimiser steps [400]")

@@ -6,7 +6,7 @@ import sys
 
 
 def demo(options: argparse.Namespace) -> None:
-    """Train supervised, SegPL and SegPL-VI on built-in phantoms, score them and draw them."""
+    """Train supervised, SegPL, SegPL-VI and SegPL-EM on built-in phantoms, score them and draw them."""
     from segpl.demo import demo
 
     demo(options.task, options.out)

@@ -55,7 +55,8 @@ class Cost(Callback):
             **flops(learner.run.method, learner.model, batch),
             "images_per_step": {"labelled": len(batch.x_l), "unlabelled": len(batch.x_u)},
             "seconds_per_step": statistics.median(self.seconds),
-            "seconds_of_training": sum(self.seconds),
+            # Of the whole run, though a resumed one has timed its last part alone.
+            "seconds_of_training": statistics.mean(self.seconds) * learner.run.steps,
             "seconds_between_steps": statistics.median(self.waited) if self.waited else 0.0,
             "steps_timed": len(self.seconds),
             "peak_memory_bytes": peak_memory(),

@@ -40,10 +40,9 @@ def health(losses: Losses, batch: Batch) -> dict[str, Tensor]:
     """What is logged of one step: foreground in pseudo-labels and labels, the threshold, and who pulls harder."""
     seen = {}
     if losses.y_u is not None:
-        labelled = losses.terms["labelled"].clamp(min=1e-6)
         seen["pseudo_foreground"] = losses.y_u.mean()
         seen["labelled_foreground"] = batch.y_l.mean()
-        seen["unlabelled_to_labelled"] = (losses.total - losses.terms["labelled"]) / labelled
+        seen["unlabelled_to_labelled"] = losses.pull
     if losses.threshold is not None:
         seen |= {"threshold": losses.threshold.mean(), "threshold_spread": losses.threshold.std(correction=0)}
     return seen
@@ -107,7 +106,7 @@ class Guard(Callback):
         """Take down one step."""
         if losses.y_u is not None:
             self.pseudo.append(shares(losses.y_u.detach()))
-            self.pulls.append((losses.total / losses.terms["labelled"].clamp(min=1e-6) - 1).detach())
+            self.pulls.append(losses.pull.detach())
 
     def on_train_epoch_end(self, trainer: Trainer, learner: Any) -> None:
         """Judge, and act."""

@@ -59,7 +59,9 @@ def settings_help() -> str:
     text = ["methods:", *(f"  {name:<24} {method.text}" for name, method in describe.methods().items()), ""]
     own = [setting for setting in describe.run_settings() if setting.name not in ("data", "method")]
     text += lines("settings (--set key=value, or a line of the --config file):", own)
-    text += lines("settings that methods share (supervised: objective alone):", describe.shared_settings(), "method.")
+    text += lines(
+        "settings that methods share (one that lacks a setting says so):", describe.shared_settings(), "method."
+    )
     for name, method in describe.methods().items():
         text += lines(f"settings of {name}:", method.settings, "method.")
     for name, prior in describe.priors().items():

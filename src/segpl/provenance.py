@@ -31,6 +31,7 @@ def write_provenance(file: Path, data: Path) -> None:
 
 def _fingerprint(folder: Path) -> str:
     """A hash of the names and sizes of all files: cheap, and it changes when a file is added, removed or resized."""
+    folder = folder if folder.is_dir() else folder.parent  # a manifest may be named itself
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     lines = (f"{file.relative_to(folder).as_posix()} {file.stat().st_size}\n" for file in files)
     return "sha256:" + hashlib.sha256("".join(lines).encode()).hexdigest()

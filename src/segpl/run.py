@@ -85,6 +85,8 @@ class Run:
             raise UserError(f"patch is {list(self.patch)}, but it takes 2 or 3 numbers, the first two 8 or more.")
         if self.strides is not None and not self._divides(self.strides):
             raise UserError("strides must have 3 levels or more, a number for each axis, and divide the patch evenly.")
+        if self.spacing is not None and len(self.spacing) not in (2, 3):
+            raise UserError(f"spacing is {list(self.spacing)}, but it takes 2 or 3 numbers, in millimetres.")
         if self.slices and len(self.patch) == 3:
             raise UserError(f"slices is {self.slices}, but the patch {list(self.patch)} is a volume: give labelled.")
 
@@ -165,6 +167,8 @@ def for_method(settings: Any, name: str | None) -> Any:
     if own and name in (None, own):
         return settings
     chosen = name or "segpl"
+    if chosen == "deep-ensemble":  # which has no settings of its own but its members'
+        return {"name": chosen, "base": for_method({**settings, "name": None}, "supervised")}
     known = {each.name for each in fields(METHODS[chosen])} if chosen in METHODS else set()
     return {"name": chosen} | {key: value for key, value in settings.items() if key in known}
 

@@ -10,6 +10,8 @@ import lightning
 from pydantic import ConfigDict, NonNegativeInt, PositiveInt
 
 from segpl.data.cache import Cache, default_folder
+from segpl.data.layouts import read_dataset
+from segpl.data.splits import training_cases
 from segpl.errors import UserError
 from segpl.files import write_text
 from segpl.named import merged, validated
@@ -45,10 +47,13 @@ class Choice:
         if self.low is not None and self.high is not None and (self.low >= self.high or (self.log and self.low <= 0)):
             raise UserError("low must be below high, and above 0 where log is true.")
 
-    @property
-    def first(self) -> Any:
+    def between(self, share: float) -> Any:
         """One value, to see whether a run takes it."""
-        return self.choices[0] if self.choices else self.low
+        if self.choices:
+            return self.choices[int(share * len(self.choices))]
+        assert self.low is not None
+        assert self.high is not None
+        return self.low + share * (self.high - self.low)
 
     def suggest(self, trial: "optuna.Trial", key: str) -> Any:
         """What Optuna tries next."""
@@ -145,9 +150,13 @@ def _read(source: Source, data: Path | None) -> Search:
         if not wanted.data.exists():
             raise UserError(f"data: {wanted.data} does not exist: correct the path, or give --data.")
     with source.blame(("settings",)):
-        _run(wanted, {}, wanted.seeds[0])
+        run = _run(wanted, {}, wanted.seeds[0])
+        dataset = read_dataset(run.data)
+        if not training_cases(dataset, run.labelled, run.seed, run.validation, run.test).validation:
+            raise UserError(f"{run.data} leaves no subject for validation, by which a search judges: label more scans.")
     with source.blame(("space",)):
-        _run(wanted, {key: choice.first for key, choice in wanted.space.items()}, wanted.seeds[0])
+        for at in (0.0, 0.37):  # a fraction shows which settings are whole numbers
+            _run(wanted, {key: choice.between(at) for key, choice in wanted.space.items()}, wanted.seeds[0])
     return wanted
 
 

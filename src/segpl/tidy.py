@@ -8,6 +8,9 @@ import pandas as pd
 TEXT = ("run", "method", "subject", "case", "region", "shift", "metric", "curve")
 """Columns that stay as they were written: subject 007 is not subject 7, and a case may be called NA."""
 
+RUNS_FILE = "runs.json"
+"""What a study's runs are called, and the method and budget that each belongs to: others in its folder are older."""
+
 
 def read_table(file: Path) -> pd.DataFrame:
     """A table as it was written, number for number."""

@@ -162,9 +162,9 @@ def train(
         raise UserError(
             f"{run.data} has changed since {directory} was started, so its split would too: start a new run."
         )
+    learnt = cases.unlabelled if run.method.uses_unlabelled() else ()
     labelled, unlabelled, validation = (
-        cache.volumes(part, dataset.task, run.preparation)
-        for part in (cases.labelled, cases.unlabelled, cases.validation)
+        cache.volumes(part, dataset.task, run.preparation) for part in (cases.labelled, learnt, cases.validation)
     )
     if run.slices:
         labelled = keep_slices(labelled, run.slices, run.seed)

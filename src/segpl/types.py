@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -21,6 +22,10 @@ class Batch(NamedTuple):
     """The same for the unlabelled images."""
 
 
+TAUGHT = ("unlabelled", "first", "second")
+"""Terms whose target is a pseudo-label: one network's, or each of two networks'."""
+
+
 @dataclass(frozen=True)
 class Losses:
     """What a method says about one batch: the terms that are minimised, and what it made on the way."""
@@ -34,6 +39,12 @@ class Losses:
 
     watched: dict[str, Float[Tensor, ""]] = field(default_factory=dict)
     """Numbers that are only logged."""
+
+    @property
+    def pull(self) -> Float[Tensor, ""]:
+        """How hard the pseudo-labels pull beside the labels: what teaches phi, or a puzzle, is no pseudo-label."""
+        taught = sum((self.terms[name] for name in TAUGHT if name in self.terms), start=torch.tensor(0.0))
+        return taught / self.terms["labelled"].clamp(min=1e-6)
 
     @property
     def total(self) -> Float[Tensor, ""]:

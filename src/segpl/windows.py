@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, UInt
+from jaxtyping import Bool, Float, Integer
 from monai.data.utils import compute_importance_map
 from monai.inferers import sliding_window_inference
 from torch import Tensor
@@ -91,9 +91,10 @@ def mask(p: Float[Tensor, "S K *space"]) -> Tensor:
     return p.mean(0) > 0.5
 
 
-def fold(found: Bool[Tensor, "K *space"], regions: Sequence[Region]) -> UInt[np.ndarray, "*space"]:
+def fold(found: Bool[Tensor, "K *space"], regions: Sequence[Region]) -> Integer[np.ndarray, "*space"]:
     """One label map in the values of the training data: a later region covers an earlier one."""
-    label = np.zeros(found.shape[1:], dtype=np.min_scalar_type(max(region.paint for region in regions)))
+    kinds = [np.min_scalar_type(region.paint) for region in regions]  # a value may be negative
+    label = np.zeros(found.shape[1:], dtype=np.result_type(*kinds))
     for region, part in zip(regions, found.numpy(), strict=True):
         label[part] = region.paint
     return label

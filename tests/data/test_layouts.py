@@ -87,7 +87,7 @@ def paper(tmp_path):
 
 MANIFEST = """subject,case,flair,t2,label,split
 anna,a1,scans/a1_flair.nii.gz,scans/a1_t2.nii.gz,labels/a1.nii.gz,train
-anna,a2,scans/a2_flair.nii.gz,scans/a2_t2.nii.gz,,validation
+anna,a2,scans/a2_flair.nii.gz,scans/a2_t2.nii.gz,,training
 
 bert,b1,scans/b1_flair.nii.gz,scans/b1_t2.nii.gz,labels/b1.nii.gz,test
 """
@@ -315,7 +315,7 @@ MISTAKES = [
     ("manifest", remove("scans/b1_t2.nii.gz"), "list.csv line 5: "),
     ("manifest", remove("labels/a1.nii.gz"), "labels/a1.nii.gz is missing: add the file or correct its path"),
     ("manifest", replace_in_manifest("anna,a2", "anna,a1"), "list.csv line 3: case a1 is on an earlier line too"),
-    ("manifest", replace_in_manifest("validation", "later"), "list.csv line 3: split is 'later': write train"),
+    ("manifest", replace_in_manifest("training", "validation"), "list.csv line 3: split is 'validation': write train"),
     ("manifest", replace_in_manifest("scans/a2_t2.nii.gz", ""), "line 3 names no file in the column t2: fill it in"),
     ("manifest", replace_in_manifest("anna,a2,", "anna,,"), "line 3 names no case"),
     ("manifest", replace_in_manifest(",train", ""), "line 2 has 5 cells, but there are 6 columns"),

@@ -200,6 +200,9 @@ def test_masks_in_the_format_of_the_scan(run_directory, tmp_path):
     before = names(tmp_path / "out")
     predict_files(run_directory, [tmp_path / "mha.mha"], Order(tmp_path / "out", format="same"))
     assert names(tmp_path / "out") == before
+    predict_files(run_directory, [tmp_path / "mha.mha"], Order(tmp_path / "plain"))
+    predict_files(run_directory, [tmp_path / "mha.mha"], Order(tmp_path / "plain", format="same"))
+    assert (tmp_path / "plain/mha.mha").exists(), "a mask as NIfTI is not the mask that was asked for"
 
 
 def test_pictures_get_pictures(save_run, tmp_path):

@@ -69,6 +69,16 @@ def test_certainty_has_a_row_for_each_number_of_samples(runs):
     assert set(table["seconds_of_training"]) == {12.0}
 
 
+def test_scores_on_other_data_are_not_mixed_in_and_a_missing_cost_stops_nothing(runs, capsys):
+    (runs / "segpl-0/prediction_cost-elsewhere.json").write_text(json.dumps({"samples": 1, "voxels_per_second": 1}))
+    (runs / "segpl-1/cost.json").unlink()
+    for seed in (0, 1, 2):
+        (runs / f"supervised-{seed}/cost.json").unlink()
+    assert len(certainty([runs / "segpl-0"])) == 1
+    print_comparison([runs], "supervised")
+    assert "–" in capsys.readouterr().out
+
+
 def test_a_folder_without_scores(tmp_path):
     with pytest.raises(UserError, match=r"holds no scores.csv: make it with segpl evaluate"):
         scored_runs([tmp_path])

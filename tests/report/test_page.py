@@ -20,6 +20,7 @@ from segpl.report.page.material import gather
 from segpl.report.page.pictures import confidence
 from segpl.report.page.scans import entropy
 from segpl.report.page.viewer import sheet
+from segpl.tidy import RUNS_FILE
 
 STUDY_TABLE = (
     "## Study\n\n| labelled | method | IoU \\| % |\n| --- | --- | --- |\n| 2 | a <b> | **50.0** |\n\n- A note.\n"
@@ -80,8 +81,9 @@ def study(tmp_path_factory):
     (broken / "failed.txt").write_text("no memory <left>\n")
     (folder / "tables").mkdir()
     (folder / "tables" / "comparison.md").write_text(STUDY_TABLE)
-    named = pd.DataFrame({"budget": "2 labelled", "method": ["supervised", "segpl"]})
-    named.to_csv(folder / "tables" / "comparison.csv", index=False)
+    runs = [run.name for run in (folder / "runs").iterdir()]
+    (folder / RUNS_FILE).write_text(json.dumps({name: (name.partition("_")[0], "2 labelled") for name in runs}))
+    run_folder(folder / "runs" / "old_2-labelled_seed0_ffff", data, "segpl", 0)  # of an earlier version of the study
     ranked = pd.DataFrame({"rank": [1], "case": [STRANGE[0]], "reason": ["unsure & new"]})
     ranked.to_csv(folder / "rank.csv", index=False)
     return folder

@@ -85,6 +85,8 @@ def _spacing(grids: list[Grid], flat: bool) -> Planned:
 def _orientation(grids: list[Grid]) -> Planned:
     """What new scans are turned to before the network sees them."""
     found = {grid.orientation for grid in grids}
+    if found == {None}:
+        return Planned(None, "the training images do not say how they lie")
     if len(found) == 1:
         return Planned(found.pop(), "the training images lie so, and new scans are turned to it")
     return Planned(None, "the training images lie in several ways, so new scans are left as they are")

@@ -11,7 +11,7 @@ from segpl.data.formats import Image
 from segpl.data.loading import complaints, read
 from segpl.doctor import Diagnosis
 from segpl.errors import UserError
-from segpl.files import write_nifti, write_text
+from segpl.files import file_name, write_nifti, write_text
 from segpl.progress import track
 
 
@@ -28,7 +28,7 @@ def write_fixed(diagnosis: Diagnosis, target: Path) -> list[str]:
     if target.exists() and any(target.iterdir()):
         raise UserError(f"{target} is not empty: choose another folder for --fix.")
     digests = {finding.case.name: finding.digest for finding in diagnosis.findings}
-    written, left_out = set[str](), []
+    written, left_out, training = set[str](), [], 0
     parts = [("Tr", case) for case in dataset.training] + [("Ts", case) for case in dataset.test]
     parts.sort(key=lambda each: each[1].label is None)  # of two copies the labelled one is worth more
     for part, case in track(parts, "Writing"):
@@ -36,8 +36,9 @@ def write_fixed(diagnosis: Diagnosis, target: Path) -> list[str]:
             left_out.append(case.name)
             continue
         written.add(digests[case.name])
+        training += part == "Tr"
         _write(target, part, case, dataset)
-    write_text(target / "dataset.json", json.dumps(_description(dataset, written_count=len(written)), indent=2) + "\n")
+    write_text(target / "dataset.json", json.dumps(_description(dataset, training), indent=2) + "\n")
     return left_out
 
 
@@ -46,11 +47,11 @@ def _write(target: Path, part: str, case: Case, dataset: Dataset) -> None:
     assert not list(complaints(scan, dataset.task)), "only sound cases have a digest"
     channels = [(image, channel) for image in scan.images for channel in image.values]
     for number, (image, channel) in enumerate(channels):
-        _reoriented(target / f"images{part}/{case.name}_{number:04}.nii.gz", channel, image)
+        _reoriented(target / f"images{part}/{file_name(case.name)}_{number:04}.nii.gz", channel, image)
     if scan.label and np.any(scan.label.values):
         kinds = [np.min_scalar_type(int(edge)) for edge in (scan.label.values.min(), scan.label.values.max())]
         values = scan.label.values[0].astype(np.result_type(*kinds))
-        _reoriented(target / f"labels{part}/{case.name}.nii.gz", values, scan.images[0])
+        _reoriented(target / f"labels{part}/{file_name(case.name)}.nii.gz", values, scan.images[0])
 
 
 def _reoriented(file: Path, voxels: np.ndarray, grid: Image) -> None:
@@ -58,16 +59,17 @@ def _reoriented(file: Path, voxels: np.ndarray, grid: Image) -> None:
     write_nifti(file, np.asanyarray(image.dataobj), image.affine)
 
 
-def _description(dataset: Dataset, written_count: int) -> dict[str, object]:
+def _description(dataset: Dataset, training: int) -> dict[str, object]:
     regions = dataset.task.regions
     single = all(len(region.values) == 1 for region in regions)
     labels = {region.name: region.values[0] if single else list(region.values) for region in regions}
-    subjects = {case.name: case.subject for case in dataset.training + dataset.test if case.subject != case.name}
+    cases = [(file_name(case.name), case.subject) for case in dataset.training + dataset.test]
+    subjects = {name: subject for name, subject in cases if subject != name}
     return {
         "channel_names": {str(number): name for number, name in enumerate(dataset.task.channels)},
         "labels": {"background": 0, **labels},
         **({} if single else {"regions_class_order": [region.paint for region in regions]}),
         **({"subjects": subjects} if subjects else {}),
-        "numTraining": written_count,
+        "numTraining": training,
         "file_ending": ".nii.gz",
     }

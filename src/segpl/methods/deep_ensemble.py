@@ -8,6 +8,7 @@ from jaxtyping import Float
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
+from segpl.errors import UserError
 from segpl.methods.base import Method, Model
 from segpl.networks import UNet
 from segpl.types import Batch, Losses
@@ -25,6 +26,11 @@ class DeepEnsemble(Method):
     """The method of each member, by name, with settings of its own."""
     members: PositiveInt = 5
     """How many."""
+
+    def __post_init__(self) -> None:
+        """What members learn by is their own affair: said here, it would be forgotten."""
+        if self.objective != Method.objective:
+            raise UserError(f"deep-ensemble has no objective of its own: --set method.base.objective={self.objective}.")
 
     def build(self, network: Callable[[], UNet]) -> nn.Module:
         """Each member with first weights of its own."""

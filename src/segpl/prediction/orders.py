@@ -76,5 +76,5 @@ class Order:
         """Where the mask may be: how many slices a picture has shows only when it is read."""
         if self.format == "dicom-seg":
             return [self.out / f"{file_name(case.name)}.dcm"]
-        formats = [same_format(case.images[0], slices=1)] if self.format == "same" else []
-        return [self.out / f"{file_name(case.name)}{ending}" for ending, _ in (*formats, NIFTI)]
+        formats = {same_format(case.images[0], slices) for slices in (1, 2)} if self.format == "same" else {NIFTI}
+        return [self.out / f"{file_name(case.name)}{ending}" for ending, _ in formats]

@@ -1,6 +1,7 @@
 """Scored runs side by side: the verdict in words, and what it rests on."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from segpl.report.tables import METRICS, read_scores
 from segpl.report.verdict import Verdict, pairs, verdicts
 from segpl.tidy import scored_as
 
+OWN_DATA = re.compile(r"prediction_cost(-\d+-samples)?\.json")
+"""Not what was scored on the test cases of another folder."""
 UNCERTAINTY = ("brier", "ece", "nll", "aurc")
 
 
@@ -82,14 +85,15 @@ def certainty(runs: Sequence[Path]) -> pd.DataFrame:
     """
     rows = []
     for run in runs:
-        cost = json.loads((run / "cost.json").read_text(encoding="utf-8"))
-        for file in sorted(run.glob("prediction_cost*.json")):
+        training = run / "cost.json"  # a run that was killed after its last step has none
+        cost = json.loads(training.read_text(encoding="utf-8")) if training.is_file() else {}
+        for file in sorted(file for file in run.iterdir() if OWN_DATA.fullmatch(file.name)):
             predicting = json.loads(file.read_text(encoding="utf-8"))
             scores = read_scores([run / file.name.replace("prediction_cost", "scores").replace(".json", ".csv")])
             clean = scores[scores["shift"] == "clean"]
             means = {name: per_subject(clean, name)["value"].mean() for name in UNCERTAINTY}
             origin = {key: scores[key].iloc[0] for key in ("run", "method", "labelled", "seed")}
-            spent = {"seconds_of_training": cost["seconds_of_training"], "samples": predicting["samples"]}
+            spent = {"seconds_of_training": cost.get("seconds_of_training"), "samples": predicting["samples"]}
             rows.append({**origin, **spent, "voxels_per_second": predicting["voxels_per_second"], **means})
     return pd.DataFrame(rows)
 
@@ -100,7 +104,8 @@ def _certainty(runs: Sequence[Path]) -> Table:
     for (method, labelled, samples), group in rows.groupby(["method", "labelled", "samples"], sort=False, dropna=False):
         shown = [f"{METRICS[name].factor * group[name].mean():.{METRICS[name].digits}f}" for name in UNCERTAINTY]
         rate = f"{group['voxels_per_second'].mean() / 1e6:.2g}"
-        spent = f"{group['seconds_of_training'].mean():.0f}"
+        seconds = pd.to_numeric(group["seconds_of_training"]).mean()
+        spent = "–" if pd.isna(seconds) else f"{seconds:.0f}"
         table.add_row(str(method), _budget(labelled), str(samples), *shown, spent, rate)
     return table
 

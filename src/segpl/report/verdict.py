@@ -1,6 +1,6 @@
 """Does it help? Two methods compared on the same subjects and seeds, and the answer in one sentence."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -13,7 +13,7 @@ from segpl.report.statistics import LEVEL, bootstrap, holm, interval, mean_of_re
 POINTS = {"iou": "IoU", "mean_iou": "mean IoU", "dice": "Dice", "surface_dice": "surface Dice"}
 """What a verdict can be about: shares of 1 of which more is better."""
 LABELS_ALONE = frozenset({"supervised", "deep-ensemble"})
-"""Methods that do not learn from unlabelled scans: only against one of these can the scans be said to help."""
+"""Methods that by default learn from labels alone: only against one of these can unlabelled scans be said to help."""
 
 
 @dataclass(frozen=True)
@@ -130,22 +130,35 @@ def compare(
     )
 
 
-def verdict(comparison: Comparison, corrected: float | None = None, family: int = 1) -> Verdict:
+def verdict(
+    comparison: Comparison,
+    corrected: float | None = None,
+    family: int = 1,
+    labels_alone: Collection[str] = LABELS_ALONE,
+) -> Verdict:
     """Helps or hurts only if the 95 % interval misses 0; among a `family` of comparisons, `corrected` p must agree."""
     p = comparison.p if corrected is None else corrected
     kind = Kind.CANNOT_TELL
     if p < 1 - LEVEL:
         kind = Kind.HELPS if comparison.effect > 0 else Kind.HURTS
-    return Verdict(kind, _sentence(kind, comparison, p, family), comparison, p)
+    return Verdict(kind, _sentence(kind, comparison, p, family, labels_alone), comparison, p)
+
+
+def judged(comparisons: Sequence[Comparison], labels_alone: Collection[str] = LABELS_ALONE) -> list[Verdict]:
+    """A verdict on each, their p-values corrected together (Holm).
+
+    Where many are asked, one alone needs more than a 95 % interval.
+    """
+    corrected = holm([one.p for one in comparisons])
+    return [
+        verdict(one, float(p), len(comparisons), labels_alone) for one, p in zip(comparisons, corrected, strict=True)
+    ]
 
 
 def verdicts(
     scores: pd.DataFrame, baseline: str = "supervised", metric: str = "iou", shift: str = "clean", level: float = 0.0
 ) -> list[Verdict]:
-    """A verdict for every method and number of labelled subjects against the baseline with as many.
-
-    Their p-values are corrected together (Holm): where many are asked, one alone needs more than a 95 % interval.
-    """
+    """A verdict for every method and number of labelled subjects against the baseline with as many."""
     compared = [
         compare(part, str(method), baseline, metric, shift, level)
         for _, part in scores.groupby("labelled", dropna=False)
@@ -154,8 +167,7 @@ def verdicts(
     ]
     if not compared:
         raise UserError(f"There is nothing but {baseline} among the scores: train and evaluate another method.")
-    corrected = holm([one.p for one in compared])
-    return [verdict(one, float(p), len(compared)) for one, p in zip(compared, corrected, strict=True)]
+    return judged(compared)
 
 
 def _check_twins(one: pd.DataFrame, other: pd.DataFrame) -> None:
@@ -176,8 +188,8 @@ def _check_twins(one: pd.DataFrame, other: pd.DataFrame) -> None:
             raise UserError(f"{names} have no {keys[-1]} in common at {at}: train and evaluate both on the same.")
 
 
-def _sentence(kind: Kind, comparison: Comparison, p: float, family: int) -> str:
-    of_scans = comparison.baseline in LABELS_ALONE and comparison.method not in LABELS_ALONE
+def _sentence(kind: Kind, comparison: Comparison, p: float, family: int, labels_alone: Collection[str]) -> str:
+    of_scans = comparison.baseline in labels_alone and comparison.method not in labels_alone
     opening = (OF_SCANS if of_scans else OF_METHODS)[kind]
     amount = f"{_points(abs(comparison.effect))} {POINTS[comparison.metric]} points"
     than = f"{'worse' if comparison.effect < 0 else 'better'} than {comparison.baseline} training"

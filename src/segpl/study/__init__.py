@@ -1,12 +1,14 @@
 """A study: many runs from one file, resumable, on this machine or a cluster, with tables at the end."""
 
 import fcntl
+import json
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
 from segpl.errors import UserError
+from segpl.files import write_text
 from segpl.progress import console, in_words
 from segpl.report.study_tables import write_study_tables
 from segpl.study.board import Board
@@ -17,6 +19,7 @@ from segpl.study.pool import Event, local
 from segpl.study.reading import read_study
 from segpl.study.results import costs, layout, scores
 from segpl.study.work import Evaluation, failure, prepare, result
+from segpl.tidy import RUNS_FILE
 
 __all__ = ["run_study"]
 
@@ -43,6 +46,7 @@ def run_study(
         evaluation, notes = Evaluation(list(study.shifts), study.samples), list[str]()
         if minutes is not None:
             jobs, notes = _within(minutes, jobs, evaluation, out, workers or 1)
+        write_text(out / RUNS_FILE, json.dumps({job.name: (job.method, job.budget) for job in jobs}, indent=2) + "\n")
         _execute(jobs, evaluation, out, executor, workers)
         files = write_study_tables(
             out / "tables",

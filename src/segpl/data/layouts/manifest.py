@@ -14,7 +14,7 @@ NAME = "manifest"
 DESCRIPTION = "one CSV file with the columns subject, case, image (or one per channel), label, split"
 
 RESERVED = ("subject", "case", "image", "label", "split")
-TEST = {"": False, "train": False, "training": False, "validation": False, "val": False, "test": True}
+TEST = {"": False, "train": False, "training": False, "test": True}
 """Which words of the column `split` mean the test cases."""
 
 
@@ -48,7 +48,9 @@ class Row:
         """Whether the split of this line is the test."""
         split = self.cells.get("split", "").lower()
         if split not in TEST:
-            raise UserError(f"{self.where}: split is {split!r}: write train, validation or test.")
+            raise UserError(
+                f"{self.where}: split is {split!r}: write train or test; who validates is drawn from the seed."
+            )
         return TEST[split]
 
 

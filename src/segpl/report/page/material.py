@@ -14,7 +14,7 @@ import yaml
 from segpl.errors import UserError
 from segpl.files import file_name
 from segpl.report.verdict import LABELS_ALONE
-from segpl.tidy import read_table, scored_as
+from segpl.tidy import RUNS_FILE, read_table, scored_as
 
 KEYS = ["run", "method", "budget", "seed"]
 
@@ -34,6 +34,14 @@ class RunFolder:
     def seed(self) -> int:
         """What drew its split, weights and batches."""
         return int(self.settings.get("seed", 0))
+
+    @property
+    def labels_alone(self) -> bool:
+        """Whether it never learnt from an unlabelled scan; an ensemble, whether its members never did."""
+        method = self.settings.get("method", {})
+        while isinstance(method, dict) and "base" in method:
+            method = method["base"]
+        return (method.get("name") if isinstance(method, dict) else method) in LABELS_ALONE
 
     @property
     def failure(self) -> str | None:
@@ -82,7 +90,12 @@ class Material:
     def methods(self) -> list[str]:
         """Those that learn from labels alone first, then in the order of the runs."""
         names = list(dict.fromkeys(run.method for run in self.runs))
-        return sorted(names, key=lambda name: name not in LABELS_ALONE)
+        return sorted(names, key=lambda name: name not in self.labels_alone)
+
+    @property
+    def labels_alone(self) -> set[str]:
+        """Methods that never learnt from an unlabelled scan."""
+        return {run.method for run in self.runs if run.labels_alone}
 
     @property
     def budgets(self) -> list[str]:
@@ -92,7 +105,7 @@ class Material:
     @property
     def baseline(self) -> str | None:
         """What the others are compared with: whoever learns from labels alone, plain training first."""
-        found = [name for name in self.methods if name in LABELS_ALONE]
+        found = [name for name in self.methods if name in self.labels_alone]
         return sorted(found, key=lambda name: name != "supervised")[0] if found else None
 
     @property
@@ -138,26 +151,16 @@ def _runs(folder: Path) -> list[RunFolder]:
     found = [folder] if (folder / "run.yaml").is_file() else sorted(file.parent for file in inside.glob("*/run.yaml"))
     if not found:
         raise UserError(f"{folder} holds no run: make one with segpl train, or give the folder of another.")
-    cells = _cells(folder)
-    return [_run(directory, cells) for directory in found]
+    named = _read(folder / RUNS_FILE) if (folder / RUNS_FILE).is_file() else None
+    return [_run(directory, named or {}) for directory in found if named is None or directory.name in named]
 
 
-def _run(folder: Path, cells: Mapping[str, tuple[str, str]]) -> RunFolder:
+def _run(folder: Path, named: Mapping[str, Sequence[str]]) -> RunFolder:
     settings = _read(folder / "run.yaml")
     method = settings.get("method", {})
     name = str(method.get("name", "") if isinstance(method, dict) else method)
-    label, budget = cells.get(folder.name.rpartition("_seed")[0], (name, _budget(settings)))
+    label, budget = named.get(folder.name, (name, _budget(settings)))
     return RunFolder(folder, folder.resolve().name, label, budget, settings)
-
-
-def _cells(study: Path) -> dict[str, tuple[str, str]]:
-    """What a study calls the method and the budget of a run, by the beginning of its directory's name."""
-    file = study / "tables" / "comparison.csv"
-    if not file.is_file():
-        return {}
-    table = pd.read_csv(file, dtype=str, keep_default_na=False)
-    pairs = zip(table["method"], table["budget"], strict=True)
-    return {"_".join(re.sub(r"[^\w.=]+", "-", word).strip("-.") for word in pair): pair for pair in pairs}
 
 
 def _budget(settings: Mapping[str, Any]) -> str:

@@ -12,7 +12,8 @@ from segpl.report.typeset import Cell, TextTable
 
 SELECTION = (
     "The weights of a run are those with the best foreground IoU on its validation subjects. Test subjects were never "
-    "seen in training, nor in the choice of weights."
+    "seen in training, nor in the choice of weights; where they have no folder of their own, the patch, the spacing "
+    "and the window of CT values were planned from all scans."
 )
 
 

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from segpl.errors import UserError
 from segpl.report.page.material import Material
 from segpl.report.page.quality import CELL, subjects
-from segpl.report.statistics import holm, per_subject
-from segpl.report.verdict import Comparison, Kind, Verdict, compare, verdict
+from segpl.report.statistics import per_subject
+from segpl.report.verdict import Comparison, Kind, Verdict, compare, judged
 
 ORDER = (Kind.HELPS, Kind.HURTS, Kind.CANNOT_TELL)
 NO_BASELINE = (
@@ -45,7 +44,7 @@ def headline(material: Material) -> Headline:
     if baseline is None or set(material.clean["method"]) == {baseline}:
         sentence = NO_BASELINE if baseline is None else NO_OTHER.format(baseline)
         return Headline("missing", sentence, [], trust, warnings)
-    found, missing = judged(material.scores, baseline)
+    found, missing = answers(material, baseline)
     if not found:
         return Headline("missing", "No verdict is possible. " + " ".join(missing), [], trust, warnings)
     first, *rest = found
@@ -53,19 +52,18 @@ def headline(material: Material) -> Headline:
     return Headline(kind, first.sentence, [one.sentence for one in rest], trust, [*warnings, *missing])
 
 
-def judged(scores: pd.DataFrame, baseline: str) -> tuple[list[Verdict], list[str]]:
-    """A verdict for every method and budget, the clearest first, their p-values corrected together; and what lacks."""
+def answers(material: Material, baseline: str) -> tuple[list[Verdict], list[str]]:
+    """A verdict for every method and budget, the clearest first; and what lacks."""
     compared: list[Comparison] = []
     missing: list[str] = []
-    for _, part in scores.groupby("budget", sort=False):
+    for _, part in material.scores.groupby("budget", sort=False):
         for method in part["method"].unique():
             try:
                 if method != baseline:
                     compared.append(compare(part, str(method), baseline))
             except UserError as error:
                 missing.append(str(error))
-    corrected = holm([one.p for one in compared])
-    found = [verdict(one, float(p), len(compared)) for one, p in zip(compared, corrected, strict=True)]
+    found = judged(compared, material.labels_alone)
     return sorted(found, key=lambda one: (ORDER.index(one.kind), -one.comparison.effect)), list(dict.fromkeys(missing))
 
 
