@@ -18,7 +18,7 @@ from segpl.errors import UserError
 from segpl.evaluation import evaluate
 from segpl.evaluation.shifts import parse_shifts
 from segpl.files import write_text
-from segpl.run import Run, read_run
+from segpl.run import RUN_FILE, Run, read_run
 from segpl.training import train
 
 EVALUATION, DONE, FAILED, OUTPUT = "evaluation.json", "done.json", "failed.txt", "output.log"
@@ -92,4 +92,8 @@ def _alone(directory: Path) -> Iterator[None]:
 
 def main() -> None:
     """Work on the directory that the command names."""
-    work(Path(sys.argv[1]))
+    directory = Path(sys.argv[1])
+    # What the run says that it was called by: a command that makes it again.
+    settings = ["--config", str(directory / RUN_FILE), "--out", str(directory)]
+    sys.argv = ["segpl", "train", str(read_run(directory).data), *settings]
+    work(directory)
