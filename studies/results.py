@@ -23,7 +23,8 @@ from segpl.tidy import read_table
 
 HERE = Path(__file__).parent
 KEPT, PAGE = HERE / "results", HERE.parent / "docs" / "results.md"
-OURS, RIVALS, DEAREST, PLAIN = "segpl-em", ("fixmatch", "cps", "mean-teacher"), "cps", "supervised"
+OURS, PLAIN, CONTROL = "segpl-em", "supervised", "supervised-averaged"
+RIVALS, DEAREST = (CONTROL, "fixmatch", "cps", "mean-teacher"), "cps"
 METRICS = ("iou", "dice")
 COLUMNS = ["run", "method", "labelled", "seed", "subject", "case", "region", "shift", "level", "metric", "value"]
 SHOWN = {"validation_iou": "validation subjects", "pseudo_iou": "unlabelled subjects, against their hidden truth"}
@@ -42,7 +43,9 @@ def take(name: str, out: Path) -> None:
     for done in sorted(out.glob(f"runs/*/{DONE}")):
         run, result = done.parent, json.loads(done.read_text(encoding="utf-8"))
         table = read_table(run / result["scores"])
-        scores.append(table[table["metric"].isin(METRICS) & (table["shift"] == "clean")].assign(run=run.name)[COLUMNS])
+        kept = table[table["metric"].isin(METRICS) & (table["shift"] == "clean")]
+        # A run's directory begins with what the study calls its method.
+        scores.append(kept.assign(run=run.name, method=run.name.partition("_")[0])[COLUMNS])
     write_text(KEPT / name / "scores.csv", pd.concat(scores).to_csv(index=False, float_format="%.5f"))
 
 

@@ -69,12 +69,23 @@ def test_crop_fills_up_with_background():
 
 
 def test_normalise_leaves_a_background_of_zeros():
-    values = np.zeros((4, 4, 4), np.float32)
-    values[1:3] = np.arange(1, 33).reshape(2, 4, 4)
+    values = np.zeros((8, 4, 4), np.float32)
+    values[3:5] = np.arange(1, 33).reshape(2, 4, 4)
     result = normalise(values)
-    assert (result[0] == 0).all()
-    assert result[1:3].mean() == pytest.approx(0, abs=1e-5)
-    assert result[1:3].std() == pytest.approx(1, abs=1e-5)
+    assert (result[:3] == 0).all()
+    assert result[3:5].mean() == pytest.approx(0, abs=1e-5)
+    assert result[3:5].std() == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("darkness", [2, 10])
+def test_normalise_keeps_the_order_of_dark_voxels(darkness):
+    """Of a noisy 8-bit picture whose darkest voxels are 0, a few or most of them: no background was put there."""
+    noise = np.random.default_rng(0).normal(8 - darkness, 6, (64, 64, 1))
+    values = np.clip(noise.round(), 0, 255).astype(np.float32)
+    assert (values == 0).mean() > (0.01 if darkness == 2 else 0.5)
+    greys, places = np.unique(values, return_index=True)
+    assert (np.diff(normalise(values).ravel()[places]) > 0).all()
+    assert len(greys) > 10
 
 
 def test_normalise_takes_all_voxels_where_there_is_no_background():

@@ -28,7 +28,7 @@ from segpl.errors import UserError
 from segpl.files import write_text
 from segpl.progress import console, track
 
-VERSION = 3
+VERSION = 4
 """Raise it when the same files and settings would be prepared differently."""
 
 

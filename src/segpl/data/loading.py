@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -121,9 +122,9 @@ def resample(x: Float[Tensor, "*lead X Y Z"], shape: tuple[int, ...]) -> Float[T
     if tuple(x.shape[-3:]) == tuple(shape):
         return x
     flat = x.reshape(1, -1, *x.shape[-3:])
-    shrinks = all(new <= old for new, old in zip(shape, x.shape[-3:], strict=True))
-    mode = "area" if shrinks else "trilinear"  # averaging keeps a thinned-out image from aliasing
-    return interpolate(flat, size=shape, mode=mode).reshape(*x.shape[:-3], *shape)
+    smaller = [min(sizes) for sizes in zip(shape, x.shape[-3:], strict=True)]
+    flat = interpolate(flat, size=smaller, mode="area")  # averaging keeps thinned-out axes from aliasing
+    return interpolate(flat, size=shape, mode="trilinear").reshape(*x.shape[:-3], *shape)
 
 
 def resample_label(y: Bool[Tensor, "K X Y Z"], shape: tuple[int, ...]) -> Bool[Tensor, "K x y z"]:
@@ -138,17 +139,31 @@ def normalise(
 ) -> Float[np.ndarray, "X Y Z"]:
     """Zero mean and unit deviation over the body: over all voxels, or those that are not 0 where 0 is a background.
 
-    0 is a background where nothing is darker and it is no rarity, or where a fifth of all voxels hold it: in CT 0 is
-    water. A background stays 0, so that padding continues it.
+    A background stays 0, so that padding continues it.
     """
     if window:
         values = np.clip(values, *window)
     body = values != 0
-    empty = 1 - body.mean()
-    if window or not body.any() or not (empty >= 0.2 or (empty >= 0.01 and values.min() == 0)):
+    if window or not body.any() or not is_background(~body):
         body = np.ones_like(body)
     inside = values[body]
     return np.where(body, (values - inside.mean()) / max(float(inside.std()), 1e-6), 0).astype(np.float32)
+
+
+def is_background(zeros: Bool[np.ndarray, "X Y Z"]) -> bool:
+    """Whether zeros were put around a body, and are not its darkest voxels, or water in CT: they fill cubes.
+
+    Cubes of 5 voxels' width hold 99.9 % of the zeros around skull-stripped brains, 86 % of a microscope's zeros, and
+    11 to 98 % of those of retinal photographs.
+    """
+    if zeros.mean() < 0.01:
+        return False
+    cubes = np.pad(zeros, 4, constant_values=True)  # an opening: shrunk by 2 voxels, then spread by as many
+    for combine in (np.logical_and, np.logical_or):
+        for axis in range(3):
+            lines = np.moveaxis(cubes, axis, 0)
+            cubes = np.moveaxis(reduce(combine, (lines[i : len(lines) - 4 + i] for i in range(5))), 0, axis)
+    return bool(cubes.sum() >= 0.99 * zeros.sum())
 
 
 def _turned(scan: Scan, orientation: str | None) -> Scan:

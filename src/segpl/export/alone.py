@@ -14,7 +14,7 @@ from torch import nn
 
 from segpl.data.cases import Region
 from segpl.data.formats.image import Image, spacing
-from segpl.data.loading import Preparation, _shape, normalise, resample
+from segpl.data.loading import Preparation, _shape, is_background, normalise, resample
 from segpl.windows import fold
 
 HEADER = '''"""From a scan to what a network takes, and from its probabilities to a label map, just as segpl does it."""
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import NamedTuple
 
@@ -133,7 +134,7 @@ class Save:
 def source() -> str:
     """All of it as one module: the very code that training and prediction run, so no copy can fall out of step."""
     parts = (
-        (Region, Image, Preparation, spacing, _shape, normalise, resample, fold),
+        (Region, Image, Preparation, spacing, _shape, is_background, normalise, resample, fold),
         (cases, turned, Prepare, Segment, LabelMap, Save),
     )
     return "\n\n".join([HEADER, *(inspect.getsource(part) for group in parts for part in group)])

@@ -41,15 +41,16 @@ def resampled(levels: UInt16[np.ndarray, "M X Y Z"], shape: tuple[int, ...]) -> 
     before = levels.shape[1:]
     if before == tuple(shape):
         return levels
-    shrinks = all(new <= old for new, old in zip(shape, before, strict=True))
-    line, plane = ("area", "area") if shrinks else ("linear", "bilinear")
+    smaller = [min(sizes) for sizes in zip(shape, before, strict=True)]
+    line = "area" if shape[2] < before[2] else "linear"
     shares = interpolate(torch.eye(before[2])[None], size=shape[2], mode=line)[0]  # of old planes in new ones
     result = np.empty((len(levels), *shape[::-1]), dtype=np.uint16).transpose(0, 3, 2, 1)
     for part in parts(shape):
         used = shares[:, part].any(1).nonzero()
         old = slice(int(used[0]), int(used[-1]) + 1)
         slab = (unpacked(levels[..., old]) @ shares[old, part]).permute(3, 0, 1, 2)
-        result[..., part] = packed(interpolate(slab, size=shape[:2], mode=plane).permute(1, 2, 3, 0))
+        slab = interpolate(slab, size=smaller[:2], mode="area")
+        result[..., part] = packed(interpolate(slab, size=shape[:2], mode="bilinear").permute(1, 2, 3, 0))
     return result
 
 
