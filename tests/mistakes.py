@@ -116,6 +116,7 @@ def no_unlabelled_images(folder):
 
 
 MISTAKES = [
+    (break_nothing, ["--set", "window=[0, 100]"], "has no channel called CT, CTA or HU"),
     (break_nothing, ["--set", "spacing=[1]"], "spacing is [1.0], but it takes 2 or 3 numbers"),
     (
         break_nothing,

@@ -52,9 +52,9 @@ def test_a_confident_mistake_keeps_its_gradient_in_half_precision():
     """In bfloat16 a sigmoid is 1 from a logit of 6.3 on, and has no slope: the logits are in full precision."""
     theta = UNet(inputs=1, regions=1, channels=4, patch=(16, 16))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        logits = theta(torch.randn(1, 1, 16, 16))
+        logits, widest = theta(torch.randn(1, 1, 16, 16)), theta.encode(torch.randn(1, 1, 16, 16))
     assert logits.dtype == torch.float32
-    assert theta.features(torch.randn(1, 1, 16, 16)).dtype == torch.float32
+    assert widest.dtype == torch.bfloat16, "all but the head is in half precision here"
 
 
 def test_losses_count_only_where_they_are_told():

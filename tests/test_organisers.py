@@ -72,6 +72,7 @@ def test_the_papers_settings_are_there_by_name(name, size, tumours):
     from pathlib import Path
 
     from segpl.methods import METHODS
+    from segpl.named import plain
     from segpl.run import for_method, plan_run, preset, read_yaml
 
     settings = read_yaml(preset(Path(name)))
@@ -80,3 +81,6 @@ def test_the_papers_settings_are_there_by_name(name, size, tumours):
         assert list(run.patch) == size
         assert run.method.name() == method
         assert getattr(run.method, "base", run.method).objective == "dice"
+        papers = {"segpl", "segpl-vi", "segpl-elbo"}
+        expected = settings["method"]["paper"] if method in papers else plain(METHODS[method]())
+        assert getattr(run.method, "alpha", None) == expected.get("alpha"), "rivals keep their own weight"

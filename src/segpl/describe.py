@@ -62,8 +62,19 @@ def shared_settings() -> list[Setting]:
 
 
 def run_settings() -> list[Setting]:
-    """The settings of a run."""
-    return dict(_dataclasses(PACKAGE / "run.py"))["Run"].settings
+    """The settings of a run, without the reasons that it keeps for them."""
+    found = dict(_dataclasses(PACKAGE / "run.py"))["Run"].settings
+    planned = _planned()
+    shown = [setting._replace(default="from the data") if setting.name in planned else setting for setting in found]
+    return [setting for setting in shown if setting.name != "why"]
+
+
+def _planned() -> set[str]:
+    """The settings that the data suggest: the keys of what `plan` returns."""
+    module = ast.parse((PACKAGE / "data/plan.py").read_text(encoding="utf-8"))
+    (plan,) = [node for node in module.body if isinstance(node, ast.FunctionDef) and node.name == "plan"]
+    given = [node.value for node in ast.walk(plan) if isinstance(node, ast.Return)]
+    return {str(ast.literal_eval(key)) for each in given if isinstance(each, ast.Dict) for key in each.keys if key}
 
 
 def _dataclasses(file: Path) -> list[tuple[str, Description]]:

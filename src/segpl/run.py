@@ -14,7 +14,7 @@ from torch import nn
 
 from segpl.data.cases import Task
 from segpl.data.layouts import read_dataset
-from segpl.data.loading import Preparation
+from segpl.data.loading import Preparation, is_ct
 from segpl.data.plan import plan
 from segpl.errors import UserError
 from segpl.files import write_text
@@ -24,6 +24,8 @@ from segpl.named import plain, validated
 from segpl.networks import UNet
 
 RUN_FILE, TASK_FILE, SPLIT_FILE, WEIGHTS_FILE = "run.yaml", "task.yaml", "split.json", "model.safetensors"
+PAPERS_OWN = ("segpl", "segpl-vi", "segpl-elbo")
+"""The forms that the paper describes, in which its settings are to be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +123,12 @@ class Run:
 def plan_run(data: Path, settings: dict[str, Any], source: str = "the settings") -> Run:
     """A run on a data folder: what the data suggest, and the user's `settings` before that (DATA goes before both)."""
     data = data.resolve()
-    planned = plan(read_dataset(data))
+    dataset = read_dataset(data)
+    if settings.get("window") and not any(map(is_ct, dataset.task.channels)):
+        raise UserError(
+            f"window is for CT, and {data} has no channel called CT, CTA or HU: name it so, or leave it out."
+        )
+    planned = plan(dataset)
     derived = {key: each.value for key, each in planned.items()}
     if settings.get("patch", derived["patch"]) != derived["patch"]:
         derived["strides"] = None  # they belong to the patch
@@ -160,9 +167,13 @@ def preset(name: Path) -> Path:
 
 
 def for_method(settings: Any, name: str | None) -> Any:
-    """A method's settings where another one is asked for, or none is named: those that it has too."""
+    """A method's settings where another one is asked for, or none is named: those that it has too.
+
+    Under `paper` a preset has what suits the paper's own forms and would be a handicap for others.
+    """
     if not isinstance(settings, dict):
         return name or settings
+    paper, settings = settings.get("paper", {}), {key: value for key, value in settings.items() if key != "paper"}
     own = settings.get("name")
     if own and name in (None, own):
         return settings
@@ -170,7 +181,8 @@ def for_method(settings: Any, name: str | None) -> Any:
     if chosen == "deep-ensemble":  # which has no settings of its own but its members'
         return {"name": chosen, "base": for_method({**settings, "name": None}, "supervised")}
     known = {each.name for each in fields(METHODS[chosen])} if chosen in METHODS else set()
-    return {"name": chosen} | {key: value for key, value in settings.items() if key in known}
+    given = {**paper, **settings} if chosen in PAPERS_OWN else settings
+    return {"name": chosen} | {key: value for key, value in given.items() if key in known}
 
 
 def run_from(values: dict[str, Any], source: str) -> Run:

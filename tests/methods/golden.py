@@ -28,6 +28,7 @@ def curve(kind: type[Method], steps: int = 8) -> list[float]:
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
+        method.after_step(model)
         totals.append(loss.item())
     return totals
 

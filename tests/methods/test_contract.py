@@ -40,8 +40,8 @@ def moved(weight):
 
 def test_predictions_are_probabilities(kind, network, batch, patch):
     method, model = built(kind, network)
-    p = method.predict(model, batch.x_u, samples=4)
-    assert p.shape == (4, 3, 2, *patch)
+    p = method.predict(model, batch.x_u, samples=5)
+    assert p.shape == (5, 3, 2, *patch)
     assert p.min() >= 0
     assert p.max() <= 1
 

@@ -76,6 +76,9 @@ def test_eq_8_kl_equals_torch_distributions():
         + (sigma**2 + (mu - mu_beta) ** 2) / (2 * sigma_beta**2)
         - 0.5
     )
+    numbers = [torch.full((1, 1), log(mu / (1 - mu))), torch.full((1, 1), log(sigma))]
+    posterior = Normal(mean=mu_beta, deviation=sigma_beta).posterior(numbers, torch.rand(1, 1, 4, 4), kl_weight=1.0)
+    torch.testing.assert_close(posterior.kl.squeeze(), eq_8)
     torch.testing.assert_close(
         kl_divergence(distributions.Normal(mu, sigma), distributions.Normal(mu_beta, sigma_beta)), eq_8
     )

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from segpl.errors import UserError
 from segpl.losses import pseudo_label
 from segpl.methods.cps import CPS
 from segpl.methods.deep_ensemble import DeepEnsemble
@@ -87,7 +88,9 @@ def test_deep_ensemble_members_disagree_and_their_mean_is_the_prediction(network
     members = ensemble.predict(model, batch.x_u, samples=3)
     assert members.std(0).max() > 0
     torch.testing.assert_close(ensemble.predict(model, batch.x_u)[0], members.mean(0))
-    assert ensemble.predict(model, batch.x_u, samples=5).shape[0] == 5
+    assert ensemble.predict(model, batch.x_u, samples=6).shape[0] == 6
+    with pytest.raises(UserError, match="5 samples of 3 members would favour some: ask for 3"):
+        ensemble.predict(model, batch.x_u, samples=5)
 
 
 def test_fixmatch_without_views_or_limit_has_segpls_unlabelled_gradient(network, batch):

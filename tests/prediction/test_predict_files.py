@@ -100,6 +100,25 @@ def test_a_folder_holds_predictions_of_one_run(run_directory, scans, tmp_path):
         predict_files(other, [scans], Order(tmp_path / "out"))
 
 
+def test_a_mask_is_never_taken_for_that_of_another_scan(run_directory, tmp_path):
+    """Two patients whose files have one name; then a scan that was exported anew."""
+    for who, size in (("anna", 0), ("bert", 4)):
+        (tmp_path / who).mkdir()
+        write_scan(tmp_path / who / "T1.nii.gz", (32 + size, 36, 2, 4))
+    predict_files(run_directory, [tmp_path / "anna"], Order(tmp_path / "out"))
+    before = (tmp_path / "out/T1.nii.gz").read_bytes()
+    with pytest.raises(UserError, match=r"out/T1\.nii\.gz exists and is not the mask of .*bert/T1\.nii\.gz: choose"):
+        predict_files(run_directory, [tmp_path / "bert"], Order(tmp_path / "out"))
+    assert (tmp_path / "out/T1.nii.gz").read_bytes() == before
+    shutil.copy(tmp_path / "bert/T1.nii.gz", tmp_path / "anna/T1.nii.gz")
+    predict_files(run_directory, [tmp_path / "anna"], Order(tmp_path / "out"))
+    assert nibabel.load(tmp_path / "out/T1.nii.gz").shape == (36, 36, 2)
+    (tmp_path / "labels").mkdir()
+    shutil.copy(tmp_path / "out/T1.nii.gz", tmp_path / "labels")
+    with pytest.raises(UserError, match=r"labels/T1\.nii\.gz exists and is not the mask"):
+        predict_files(run_directory, [tmp_path / "anna"], Order(tmp_path / "labels"))
+
+
 def test_masks_never_replace_their_scans(run_directory, tmp_path):
     scan = write_scan(tmp_path / "scan.nii.gz")
     before = scan.read_bytes()

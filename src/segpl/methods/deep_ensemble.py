@@ -66,6 +66,7 @@ class DeepEnsemble(Method):
         """The mean of the members or, for several samples, member after member with as many draws as needed."""
         if samples == 1:
             return torch.stack([self.base.predict(member, x)[0] for member in model]).mean(0, keepdim=True)
-        rounds = -(-samples // len(model))
-        drawn = torch.stack([self.base.predict(member, x, rounds) for member in model], dim=1)
-        return drawn.flatten(0, 1)[:samples]
+        if samples % len(model):
+            raise UserError(f"{samples} samples of {len(model)} members would favour some: ask for {len(model)}.")
+        drawn = torch.stack([self.base.predict(member, x, samples // len(model)) for member in model], dim=1)
+        return drawn.flatten(0, 1)

@@ -5,8 +5,9 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from segpl.data.cache import parts_of
 from segpl.data.cases import Case
 from segpl.errors import UserError
 from segpl.files import file_name
@@ -37,13 +38,31 @@ class Order:
         weights = hashlib.sha256((directory / WEIGHTS_FILE).read_bytes()).hexdigest()[:16]
         settings = {"weights": weights, "samples": self.samples, "temperature": self.temperature}
         file = self.out / SETTINGS_FILE
-        if file.is_file() and json.loads(file.read_text(encoding="utf-8")) != settings:
+        noted: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else settings
+        if {key: noted.get(key) for key in settings} != settings:
             raise UserError(f"{self.out} holds predictions of another run, or other samples: choose another --out.")
+        scans = dict(noted.get("scans", {}))
         for case in cases:
             if any(image.resolve() in map(Path.resolve, self._masks(case)) for image in case.images):
                 raise UserError(f"{case.images[0]} would be overwritten by its mask: choose another --out.")
+            scans[case.name] = self._scan(case, scans.get(case.name))
         with draft(file) as place:
-            place.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+            place.write_text(json.dumps({**settings, "scans": scans}, indent=2) + "\n", encoding="utf-8")
+
+    def _scan(self, case: Case, before: Any) -> dict[str, Any]:
+        """What a mask is of. A scan that has changed loses its old mask; another scan's mask is never taken for its."""
+        files = [part for image in case.images for part in parts_of(image)[0]]
+        scan = {
+            "images": [str(image.resolve()) for image in case.images],
+            "content": [[file.stat().st_size, file.stat().st_mtime_ns] for file in files],
+        }
+        there = [mask for mask in self._masks(case) if mask.exists()]
+        if there and (before is None or (before["content"] != scan["content"] and before["images"] != scan["images"])):
+            raise UserError(f"{there[0]} exists and is not the mask of {case.images[0]}: choose another --out.")
+        if before and before["content"] != scan["content"]:
+            for mask in there:
+                mask.unlink()
+        return scan
 
     def is_done(self, case: Case) -> bool:
         """Whether all that is wanted of a case is there."""

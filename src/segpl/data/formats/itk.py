@@ -135,7 +135,9 @@ def _quiet() -> Iterator[None]:
         notes.seek(0)
         printed = notes.read().decode(errors="replace").strip()
     if error or "Uncompress failed" in printed:
-        raise OSError(printed.splitlines()[0] if printed else error)
+        # What else is printed meanwhile, such as a progress bar, is no reason.
+        reasons = [line for line in printed.splitlines() if "Uncompress failed" in line]
+        raise OSError(reasons[0] if reasons else error)
 
 
 def _reason(message: str) -> str:
