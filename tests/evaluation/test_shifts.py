@@ -164,7 +164,7 @@ def test_every_method_can_be_attacked(method, batch, network):
     model = method.build(network).requires_grad_(False).eval()
 
     def predict(x):
-        return method.predict(model, x, samples=2)
+        return method.predict(model, x, samples=5)
 
     for attack in (FGSM(0.01), PGD(0.01, steps=2)):
         attacked = attack(batch.x_l, batch.y_l, predict, 0)

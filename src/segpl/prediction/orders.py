@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from segpl.data.cache import parts_of
 from segpl.data.cases import Case
+from segpl.data.formats.image import split
 from segpl.errors import UserError
 from segpl.files import file_name
 from segpl.prediction.dicom import save_dicom_seg
@@ -51,7 +52,7 @@ class Order:
 
     def _scan(self, case: Case, before: Any) -> dict[str, Any]:
         """What a mask is of. A scan that has changed loses its old mask; another scan's mask is never taken for its."""
-        files = [part for image in case.images for part in parts_of(image)[0]]
+        files = [part for image in case.images if split(image)[0].exists() for part in parts_of(image)[0]]
         scan = {
             "images": [str(image.resolve()) for image in case.images],
             "content": [[file.stat().st_size, file.stat().st_mtime_ns] for file in files],
