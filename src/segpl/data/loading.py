@@ -154,7 +154,8 @@ def is_background(zeros: Bool[np.ndarray, "X Y Z"]) -> bool:
     """Whether zeros were put around a body, and are not its darkest voxels, or water in CT: they fill cubes.
 
     Cubes of 5 voxels' width hold 99.9 % of the zeros around skull-stripped brains, 86 % of a microscope's zeros, and
-    11 to 98 % of those of retinal photographs.
+    11 to 98 % of those of retinal photographs. Bundles hold this function too, and there is no scipy for the opening;
+    MONAI's is a convolution and takes seventeen times as long.
     """
     if zeros.mean() < 0.01:
         return False

@@ -42,10 +42,11 @@ def training_cases(
             f"so --labelled {budget} cannot be had: ask for 1 to {len(pool)}."
         )
     chosen, kept_out = set(pool[:budget]), {*subjects[:validating], *_test_subjects(dataset, seed, test)}
-    used = {case.name for case in dataset.training if case.subject in chosen and case.label}
-    others = [case for case in dataset.training if case.name not in used and case.subject not in kept_out]
+    learnt = tuple(case for case in dataset.training if case.subject in chosen and case.label)
+    names = {case.name for case in learnt}
+    others = [case for case in dataset.training if case.name not in names and case.subject not in kept_out]
     return TrainingCases(
-        labelled=tuple(case for case in dataset.training if case.subject in chosen and case.label),
+        labelled=learnt,
         unlabelled=tuple(case.unlabelled() for case in others),
         validation=tuple(case for case in dataset.training if case.subject in subjects[:validating] and case.label),
     )

@@ -23,8 +23,8 @@ from segpl.progress import console, track
 from segpl.run import RUN_FILE, SPLIT_FILE, WEIGHTS_FILE, Run, load_model, read_run, read_task
 from segpl.temperature import TEMPERATURE_FILE, read_temperature, save_temperature
 
-VERSION = 2
-"""Raise it when the same prediction would be scored differently."""
+VERSION = 3
+"""Raise it when the same weights would predict, or be scored, differently."""
 
 
 def evaluate(
