@@ -54,7 +54,7 @@ def section(folder: Path) -> Iterator[str]:
     study = yaml.safe_load((HERE / f"{folder.name}.yaml").read_text(encoding="utf-8"))
     scores = read_table(folder / "scores.csv")
     found = verdicts(scores, PLAIN)
-    names = budget_names(study)
+    names = {number: name for number, name in budget_names(study).items() if number in set(scores["labelled"])}
     figure = PAGE.parent / f"results-{folder.name}.png"
     draw(found, study["title"], names).savefig(figure, dpi=110)
     steps = seconds_a_step(study["title"])
@@ -74,20 +74,21 @@ def notes(name: str, study: dict[str, Any], scores: pd.DataFrame, found: Sequenc
     yield f"`segpl study studies/{name}.yaml --data DATA --out OUT` makes the runs."
 
 
-def budget_names(study: dict[str, Any]) -> dict[int, str]:
+def budget_names(study: dict[str, Any]) -> dict[int | None, str]:
     """What the page calls a number of labelled subjects: the study's own word for it, if it has one."""
     given = [each if isinstance(each, dict) else {"labelled": each} for each in study["budgets"]]
     return {each["labelled"]: each.get("label", f"{each['labelled']}") for each in given}
 
 
-def against_rivals(scores: pd.DataFrame, names: dict[int, str]) -> Iterator[str]:
+def against_rivals(scores: pd.DataFrame, names: dict[int | None, str]) -> Iterator[str]:
     """How ours stands beside its control and its rivals; nothing is claimed, so nothing is corrected."""
-    for labelled, part in scores.groupby("labelled"):
+    for labelled, name in names.items():
+        part = scores[scores["labelled"] == labelled]
         for rival in BESIDE:
             if {OURS, rival} <= set(part["method"]):
                 it = compare(part, OURS, rival)
                 effect = _effect(it.effect, it.low, it.high)
-                yield f"{OURS} less {rival} at {names[int(labelled)]} labelled: {effect} IoU points."
+                yield f"{OURS} less {rival} at {name} labelled: {effect} IoU points."
 
 
 def seconds_a_step(title: str) -> pd.Series:
@@ -109,30 +110,31 @@ def table(
     title: str,
     scores: pd.DataFrame,
     found: Sequence[Verdict],
-    names: dict[int, str],
+    names: dict[int | None, str],
     steps: pd.Series,
     notes: Sequence[str],
 ) -> TextTable:
     """A row for each method and number of labelled subjects."""
     part = scores[scores["metric"] == "iou"]
-    keys = ["labelled", "method", "seed"]
-    seeds = mean_of_regions(part, [*keys, "subject"]).groupby(keys, sort=False).mean()
+    keys = ["method", "seed"]
     answers = {(one.comparison.labelled, one.comparison.method): one for one in found}
     groups = []
-    for labelled, budget in seeds.groupby("labelled"):
-        means = budget.groupby("method", sort=False).agg(["mean", "std", "count"])
+    for labelled, name in names.items():
+        seeds = mean_of_regions(part[part["labelled"] == labelled], [*keys, "subject"]).groupby(keys, sort=False).mean()
+        means = seeds.groupby("method", sort=False).agg(["mean", "std", "count"])
+        rows = {str(method): row for method, row in means.iterrows()}
         marks = dict(zip(means["mean"].nlargest(2).index, (Mark.BEST, Mark.SECOND), strict=False))
         groups.append(
             [
                 [
-                    Cell(names[labelled]),
-                    Cell(str(method)),
+                    Cell(name),
+                    Cell(method),
                     Cell(_spread(row), marks.get(method, Mark.NONE)),
                     *_answer(answers.get((labelled, method))),
                     Cell(f"{row['count']:.0f}"),
                     Cell(f"{steps[method] / steps[DEAREST]:.2f}" if method in steps else "–"),
                 ]
-                for method, row in means.iterrows()
+                for method, row in rows.items()
             ]
         )
     columns = ["labelled", "method", "IoU %", "over supervised", "p (Holm)", "verdict", "seeds", "step"]
@@ -152,7 +154,7 @@ def _answer(one: Verdict | None) -> list[Cell]:
     return [Cell(_effect(it.effect, it.low, it.high)), Cell(f"{one.p:.2g}"), Cell(one.kind.value)]
 
 
-def draw(found: Sequence[Verdict], title: str, budgets: dict[int, str]) -> Figure:
+def draw(found: Sequence[Verdict], title: str, budgets: dict[int | None, str]) -> Figure:
     """Effects with their intervals, one above the other."""
     figure = Figure(figsize=(7, 0.6 + 0.32 * len(found)), layout="constrained")
     axis = figure.subplots()

@@ -48,8 +48,10 @@ class Truth(lightning.Callback):
         """IoU, and the share of last time's mistakes that are still there."""
         run: Run = learner.run
         learner.model.eval()
-        scores, wrong = [], []
+        scores: list[float] = []
+        wrong: list[torch.Tensor] = []
         for volume in self.volumes:
+            assert volume.y is not None, "watched subjects are labelled"
             p = predict_volume(lambda window: run.method.predict(learner.model, window), volume.x, run.patch)
             scores.append(float(iou(mask(p), volume.y).nanmean()))
             wrong.append(mask(p) != volume.y)
