@@ -53,8 +53,9 @@ def section(folder: Path) -> Iterator[str]:
     """What a study found: verdicts, a table, a figure."""
     study = yaml.safe_load((HERE / f"{folder.name}.yaml").read_text(encoding="utf-8"))
     scores = read_table(folder / "scores.csv")
-    found = verdicts(scores, PLAIN)
     names = {number: name for number, name in budget_names(study).items() if number in set(scores["labelled"])}
+    scores = scores.assign(budget=scores["labelled"].map(names))
+    found = verdicts(scores, PLAIN, labels_alone=[PLAIN, CONTROL])
     figure = PAGE.parent / f"results-{folder.name}.png"
     draw(found, study["title"], names).savefig(figure, dpi=110)
     steps = seconds_a_step(study["title"])

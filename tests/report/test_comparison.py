@@ -5,17 +5,22 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from segpl.errors import UserError
-from segpl.report.comparison import certainty, print_comparison, scored_runs
+from segpl.report.comparison import certainty, print_comparison
+from segpl.report.material import gather
+from segpl.tidy import RUNS_FILE
 
 LEVELS = {"iou": 0.5, "brier": 0.1, "ece": 0.02, "nll": 0.3, "aurc": 0.01}
 
 
-def write_run(folder, method, seed, bonus, samples=1):
+def write_run(folder, method, seed, bonus, samples=1, alpha=1.0):
     """A scored run of six subjects with two slices each."""
     draw = np.random.default_rng(seed)
     folder.mkdir(parents=True, exist_ok=True)
+    run = {"method": {"name": method, "alpha": alpha}, "seed": seed, "labelled": 2}
+    (folder / "run.yaml").write_text(yaml.safe_dump(run))
     origin = {"run": folder.name, "method": method, "seed": seed, "labelled": 2}
     rows, images = [], []
     for subject in range(6):
@@ -54,16 +59,34 @@ def test_the_verdict_comes_first_and_its_grounds_follow(runs, capsys):
     assert "Brier" in printed
 
 
-def test_runs_may_be_named_one_by_one_or_by_their_folder(runs):
-    assert scored_runs([runs]) == sorted(path for path in runs.iterdir())
-    one = runs / "segpl-0"
-    assert scored_runs([one, runs])[0] == one
-    assert len(scored_runs([one, runs])) == 6
+def test_runs_may_be_named_one_by_one_or_by_their_folder(runs, capsys):
+    print_comparison([runs], "supervised")
+    whole = capsys.readouterr().out
+    print_comparison([runs / "segpl-0", runs, *sorted(runs.glob("super*"))], "supervised")
+    assert capsys.readouterr().out == whole
+
+
+def test_a_study_gives_its_runs_their_names(tmp_path, capsys):
+    """A method with two settings is two methods, and two budgets may have as many labelled subjects."""
+    for slices, loss in (("50 slices", 0.1), ("150 slices", 0.0)):
+        for seed in (0, 1, 2):
+            write_run(tmp_path / "runs" / f"supervised_{slices}_{seed}", "supervised", seed, -loss)
+            write_run(tmp_path / "runs" / f"control_{slices}_{seed}", "segpl-em", seed, 0.05, alpha=0.0)
+            write_run(tmp_path / "runs" / f"segpl-em_{slices}_{seed}", "segpl-em", seed, 0.2)
+    names = [run.name for run in (tmp_path / "runs").iterdir()]
+    write_run(tmp_path / "runs" / "older", "segpl-em", 0, 0.5)
+    (tmp_path / RUNS_FILE).write_text(json.dumps({name: name.split("_")[:2] for name in names}))
+    print_comparison([tmp_path], "supervised")
+    printed = capsys.readouterr().out
+    assert "The unlabelled scans help: segpl-em is 30.0 IoU points better" in printed
+    assert "The unlabelled scans help: segpl-em is 20.0 IoU points better" in printed
+    assert printed.startswith("control is 15.0 IoU points better than supervised training at 2 labelled subjects, 50")
+    assert "help: control" not in printed
 
 
 def test_certainty_has_a_row_for_each_number_of_samples(runs):
     write_run(runs / "segpl-0", "segpl", 0, 0.1, samples=5)
-    table = certainty([runs / "segpl-0"]).set_index("samples")
+    table = certainty(gather([runs / "segpl-0"]).runs).set_index("samples")
     assert table.loc[1, "brier"] == pytest.approx(0.1 + 0.05 * 2.5)
     assert table.loc[5, "voxels_per_second"] == pytest.approx(2e5)
     assert set(table["seconds_of_training"]) == {12.0}
@@ -74,11 +97,13 @@ def test_scores_on_other_data_are_not_mixed_in_and_a_missing_cost_stops_nothing(
     (runs / "segpl-1/cost.json").unlink()
     for seed in (0, 1, 2):
         (runs / f"supervised-{seed}/cost.json").unlink()
-    assert len(certainty([runs / "segpl-0"])) == 1
+    assert len(certainty(gather([runs / "segpl-0"]).runs)) == 1
     print_comparison([runs], "supervised")
     assert "–" in capsys.readouterr().out
 
 
-def test_a_folder_without_scores(tmp_path):
-    with pytest.raises(UserError, match=r"holds no scores.csv: make it with segpl evaluate"):
-        scored_runs([tmp_path])
+def test_a_run_without_scores(runs):
+    for file in (runs / "segpl-1").glob("*.csv"):
+        file.unlink()
+    with pytest.raises(UserError, match=r"segpl-1 holds no scores.csv: make it with segpl evaluate"):
+        print_comparison([runs / "segpl-1", runs / "supervised-1"], "supervised")

@@ -13,10 +13,10 @@ import pytest
 from made_up_runs import SHAPE, STRANGE, data_folder, run_folder
 
 from segpl.errors import UserError
+from segpl.report.material import gather
 from segpl.report.page import in_script, write_report
 from segpl.report.page.catalogue import PICTURES, PLOTS
 from segpl.report.page.learning import guard_acts, prior_moments
-from segpl.report.page.material import gather
 from segpl.report.page.pictures import confidence
 from segpl.report.page.scans import entropy
 from segpl.report.page.viewer import sheet

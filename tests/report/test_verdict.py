@@ -33,6 +33,7 @@ KNOWN = Comparison(
     method="segpl",
     baseline="supervised",
     labelled=4,
+    budget="4",
     shift="clean",
     level=0.0,
     metric="iou",

@@ -1,6 +1,5 @@
 """Scored runs side by side: the verdict in words, and what it rests on."""
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +10,9 @@ from rich.console import Console
 from rich.table import Table
 
 from segpl.errors import UserError
+from segpl.report.material import RunFolder, gather
 from segpl.report.statistics import by_size, holm, mann_whitney, per_subject
-from segpl.report.tables import METRICS, read_scores
+from segpl.report.tables import METRICS
 from segpl.report.verdict import Verdict, pairs, verdicts
 from segpl.tidy import scored_as
 
@@ -23,33 +23,21 @@ UNCERTAINTY = ("brier", "ece", "nll", "aurc")
 
 def print_comparison(folders: Sequence[Path], baseline: str) -> None:
     """The verdict on every method, the tests behind it, the sizes it holds for, and how sure each method is."""
-    runs = scored_runs(folders)
-    scores, images = (
-        read_scores([run / f"{kind}{scored_as(run)}.csv" for run in runs]) for kind in ("scores", "images")
-    )
-    found, console = verdicts(scores, baseline), Console(soft_wrap=True)
+    material = gather(folders)
+    scored = [run.folder.absolute() for run in material.runs if scored_as(run.folder) is not None]
+    for folder in folders:
+        if not any(run.is_relative_to(folder.absolute()) for run in scored):
+            raise UserError(f"{folder} holds no scores.csv: make it with segpl evaluate {folder}.")
+    console = Console(soft_wrap=True)
+    found = verdicts(material.scores, baseline, labels_alone=material.labels_alone)
     for one in found:
         console.print(one.sentence, highlight=False)
     console.print(f"\nAgainst {baseline}, in IoU points, paired by seed and test subject")
-    Console().print(_tests(found, images))
+    Console().print(_tests(found, material.images))
     console.print("IoU in % by size of the foreground (per cent of the image, images as in the paper)")
-    Console().print(_sizes(images))
+    Console().print(_sizes(material.images))
     console.print("How far the probabilities can be believed (lower is better), and what they cost")
-    Console().print(_certainty(runs))
-
-
-def scored_runs(folders: Sequence[Path]) -> list[Path]:
-    """Run directories that have been scored, among `folders` and directly inside them."""
-    runs = []
-    for folder in folders:
-        if not folder.is_dir():
-            raise UserError(f"{folder} is not a folder: give run directories, or a folder of them.")
-        inside = folder / "runs" if (folder / "runs").is_dir() else folder  # a study keeps them there
-        here = [run for run in (folder, *sorted(inside.iterdir())) if run.is_dir() and scored_as(run) is not None]
-        if not here:
-            raise UserError(f"{folder} holds no scores.csv: make it with segpl evaluate {folder}.")
-        runs += here
-    return list(dict.fromkeys(runs))
+    Console().print(_certainty(material.runs))
 
 
 def _tests(found: Sequence[Verdict], images: pd.DataFrame) -> Table:
@@ -57,56 +45,54 @@ def _tests(found: Sequence[Verdict], images: pd.DataFrame) -> Table:
     wilcoxon = holm([one.comparison.wilcoxon for one in found])
     for one, signed_rank in zip(found, wilcoxon, strict=True):
         it = one.comparison
-        budget = images["labelled"].isna() if it.labelled is None else images["labelled"] == it.labelled
-        both = pairs(images[budget], it.method, it.baseline)
+        both = pairs(images[images["budget"] == it.budget], it.method, it.baseline)
         bootstrap = "{:.1f} to {:.1f}".format(*it.bootstrap)
         cells = f"{it.effect:+.1f}", f"{it.low:.1f} to {it.high:.1f}", f"{one.p:.2g}", bootstrap, f"{signed_rank:.2g}"
-        table.add_row(it.method, _budget(it.labelled), *cells, f"{mann_whitney(both['method'], both['baseline']):.2g}")
+        table.add_row(it.method, str(it.budget), *cells, f"{mann_whitney(both['method'], both['baseline']):.2g}")
     table.caption = "* Mann-Whitney over images as in the paper: slices of a scan are alike, so it proves nothing."
     return table
 
 
 def _sizes(images: pd.DataFrame) -> Table:
-    sizes = by_size(images, by=("method", "labelled"))
+    sizes = by_size(images, by=("method", "budget"))
     names = [str(size) for size in sizes["size"].cat.categories if size in set(sizes["size"])]
     table = _table(*names)
-    for (method, labelled), group in sizes.groupby(["method", "labelled"], sort=False, dropna=False):
+    for (method, budget), group in sizes.groupby(["method", "budget"], sort=False):
         means = group.set_index("size")["mean"]
         table.add_row(
-            str(method), _budget(labelled), *(f"{100 * means[name]:.1f}" if name in means else "" for name in names)
+            str(method), str(budget), *(f"{100 * means[name]:.1f}" if name in means else "" for name in names)
         )
     return table
 
 
-def certainty(runs: Sequence[Path]) -> pd.DataFrame:
+def certainty(runs: Sequence[RunFolder]) -> pd.DataFrame:
     """Calibration and error detection of each run, with the cost of training and of predicting, samples counted.
 
     A run that was also scored with several samples has a row for each number of them.
     """
     rows = []
     for run in runs:
-        training = run / "cost.json"  # a run that was killed after its last step has none
-        cost = json.loads(training.read_text(encoding="utf-8")) if training.is_file() else {}
-        for file in sorted(file for file in run.iterdir() if OWN_DATA.fullmatch(file.name)):
-            predicting = json.loads(file.read_text(encoding="utf-8"))
-            scores = read_scores([run / file.name.replace("prediction_cost", "scores").replace(".json", ".csv")])
+        cost = run.read("cost.json")  # a run that was killed after its last step has none
+        for file in sorted(file.name for file in run.folder.iterdir() if OWN_DATA.fullmatch(file.name)):
+            predicting = run.read(file)
+            scores = run.table(file.replace("prediction_cost", "scores").replace(".json", ".csv"))
             clean = scores[scores["shift"] == "clean"]
             means = {name: per_subject(clean, name)["value"].mean() for name in UNCERTAINTY}
-            origin = {key: scores[key].iloc[0] for key in ("run", "method", "labelled", "seed")}
+            origin = {"run": run.name, "method": run.method, "budget": run.budget, "seed": run.seed}
             spent = {"seconds_of_training": cost.get("seconds_of_training"), "samples": predicting["samples"]}
             rows.append({**origin, **spent, "voxels_per_second": predicting["voxels_per_second"], **means})
     return pd.DataFrame(rows)
 
 
-def _certainty(runs: Sequence[Path]) -> Table:
+def _certainty(runs: Sequence[RunFolder]) -> Table:
     rows = certainty(runs)
     table = _table("samples", *(METRICS[name].title for name in UNCERTAINTY), "training s", "Mvoxel/s")
-    for (method, labelled, samples), group in rows.groupby(["method", "labelled", "samples"], sort=False, dropna=False):
+    for (method, budget, samples), group in rows.groupby(["method", "budget", "samples"], sort=False):
         shown = [f"{METRICS[name].factor * group[name].mean():.{METRICS[name].digits}f}" for name in UNCERTAINTY]
         rate = f"{group['voxels_per_second'].mean() / 1e6:.2g}"
         seconds = pd.to_numeric(group["seconds_of_training"]).mean()
         spent = "–" if pd.isna(seconds) else f"{seconds:.0f}"
-        table.add_row(str(method), _budget(labelled), str(samples), *shown, spent, rate)
+        table.add_row(str(method), str(budget), str(samples), *shown, spent, rate)
     return table
 
 
@@ -118,7 +104,3 @@ def _table(*numbers: str) -> Table:
     for title in numbers:
         table.add_column(title, justify="right")
     return table
-
-
-def _budget(labelled: object) -> str:
-    return "all" if labelled is None or labelled != labelled else f"{labelled:g}"  # NaN is not itself

@@ -1,5 +1,6 @@
 """Does it help? Two methods compared on the same subjects and seeds, and the answer in one sentence."""
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -28,6 +29,8 @@ class Comparison:
     baseline: str
     labelled: int | None
     """Labelled subjects of both; None for all there are."""
+    budget: str | None
+    """What a study calls that, where the scores say so."""
     shift: str
     level: float
     metric: str
@@ -115,6 +118,7 @@ def compare(
         method=method,
         baseline=baseline,
         labelled=_budgets(scores[scores["method"] == method])[0],
+        budget=str(scores["budget"].iloc[0]) if "budget" in scores else None,
         shift=shift,
         level=level,
         metric=metric,
@@ -156,18 +160,23 @@ def judged(comparisons: Sequence[Comparison], labels_alone: Collection[str] = LA
 
 
 def verdicts(
-    scores: pd.DataFrame, baseline: str = "supervised", metric: str = "iou", shift: str = "clean", level: float = 0.0
+    scores: pd.DataFrame,
+    baseline: str = "supervised",
+    metric: str = "iou",
+    shift: str = "clean",
+    level: float = 0.0,
+    labels_alone: Collection[str] = LABELS_ALONE,
 ) -> list[Verdict]:
-    """A verdict for every method and number of labelled subjects against the baseline with as many."""
+    """A verdict for every method and budget (or number of labelled subjects) against the baseline with the same."""
     compared = [
         compare(part, str(method), baseline, metric, shift, level)
-        for _, part in scores.groupby("labelled", dropna=False)
+        for _, part in scores.groupby("budget" if "budget" in scores else "labelled", sort=False, dropna=False)
         for method in part["method"].unique()
         if method != baseline
     ]
     if not compared:
         raise UserError(f"There is nothing but {baseline} among the scores: train and evaluate another method.")
-    return judged(compared)
+    return judged(compared, labels_alone)
 
 
 def _check_twins(one: pd.DataFrame, other: pd.DataFrame) -> None:
@@ -194,7 +203,10 @@ def _sentence(kind: Kind, comparison: Comparison, p: float, family: int, labels_
     amount = f"{_points(abs(comparison.effect))} {POINTS[comparison.metric]} points"
     than = f"{'worse' if comparison.effect < 0 else 'better'} than {comparison.baseline} training"
     under = "" if comparison.shift == "clean" else f" under {comparison.shift} {comparison.level:g}"
-    claim = f"{comparison.method} is {amount} {than} at {_budget(comparison.labelled)}{under}"
+    # A study's name for a budget is worth a word where it says more than the number.
+    more = re.sub(r"^(\d+|all)( labelled)?(, |$)", "", comparison.budget or "")
+    at = f"{_budget(comparison.labelled)}{f', {more}' if more else ''}"
+    claim = f"{comparison.method} is {amount} {than} at {at}{under}"
     return f"{opening}{claim} ({'; '.join(_grounds(comparison, p, family))})."
 
 

@@ -18,8 +18,8 @@ from PIL import Image
 from segpl.files import write_text
 from segpl.provenance import code_hash
 from segpl.report.figures import COLOURS
+from segpl.report.material import Material, gather
 from segpl.report.page.drawing import draw_pictures, draw_plots
-from segpl.report.page.material import Material, gather
 from segpl.report.page.origin import origin
 from segpl.report.page.pictures import FALSE_NEGATIVE, FALSE_POSITIVE, TRUE_POSITIVE, TRUTH
 from segpl.report.page.scans import METHODS, find_cases

@@ -7,9 +7,9 @@ from functools import partial
 import pandas as pd
 from matplotlib.figure import Figure
 
+from segpl.report.material import Material
 from segpl.report.page.confidence import draw_price, draw_reliability, draw_risk, price, reliability, risk
 from segpl.report.page.learning import course, draw_course, draw_thresholds, thresholds
-from segpl.report.page.material import Material
 from segpl.report.page.pictures import draw_doubts, draw_levels, draw_masks, draw_temperatures
 from segpl.report.page.quality import (
     agreement,

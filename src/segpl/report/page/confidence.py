@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from segpl.report.page.material import Material
+from segpl.report.material import Material
 from segpl.report.page.quality import CELL, subjects
 from segpl.report.page.style import legend, lines, looks, panels
 

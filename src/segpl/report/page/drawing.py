@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 from segpl.data.cases import Case
 from segpl.files import write_bytes, write_text
 from segpl.progress import track
+from segpl.report.material import Material
 from segpl.report.page.catalogue import PICTURES, PLOTS, Picture, Plot
-from segpl.report.page.material import Material
 from segpl.report.page.scans import Scan, read_scan
 from segpl.report.page.style import SETTINGS
 

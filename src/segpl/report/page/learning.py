@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import stats
 
-from segpl.report.page.material import Material
+from segpl.report.material import Material
 from segpl.report.page.style import legend, lines, panels
 
 POINTS = 100

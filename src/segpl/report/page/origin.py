@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from segpl.report.page.material import Material, RunFolder
+from segpl.report.material import Material, RunFolder
 from segpl.report.typeset import Cell, TextTable
 
 SELECTION = (

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from segpl.report.page.material import Material
+from segpl.report.material import Material
 from segpl.report.page.style import legend, lines, looks, panels
 from segpl.report.statistics import bland_altman, by_size, per_subject
 from segpl.report.study_numbers import over_seeds

@@ -16,7 +16,7 @@ from segpl.data.formats.image import spacing
 from segpl.data.layouts import read_dataset
 from segpl.errors import UserError
 from segpl.files import file_name
-from segpl.report.page.material import Material, RunFolder
+from segpl.report.material import Material, RunFolder
 
 METHODS = 7
 """Shown side by side at most."""

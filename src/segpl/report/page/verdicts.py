@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from segpl.errors import UserError
-from segpl.report.page.material import Material
+from segpl.report.material import Material
 from segpl.report.page.quality import CELL, subjects
 from segpl.report.statistics import per_subject
 from segpl.report.verdict import Comparison, Kind, Verdict, compare, judged

@@ -13,7 +13,7 @@ from PIL import Image
 
 from segpl.data.cases import Case
 from segpl.progress import track
-from segpl.report.page.material import Material
+from segpl.report.material import Material
 from segpl.report.page.scans import Scan, entropy, read_scan
 
 SIDE, SLICES, CASES = 256, 64, 12

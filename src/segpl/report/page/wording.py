@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from segpl.report.material import Material
 from segpl.report.page.confidence import costs
 from segpl.report.page.learning import guard_acts
-from segpl.report.page.material import Material
 from segpl.report.statistics import per_subject
 from segpl.report.study_numbers import over_seeds
 from segpl.report.tables import METRICS, Metric

@@ -1,4 +1,4 @@
-"""What a report is made from: the files of runs, read once, without anything that needs the networks."""
+"""What a comparison or a report is made from: the files of runs, read once, under the names that a study gave them."""
 
 import json
 import re
@@ -41,7 +41,10 @@ class RunFolder:
         method = self.settings.get("method", {})
         while isinstance(method, dict) and "base" in method:
             method = method["base"]
-        return (method.get("name") if isinstance(method, dict) else method) in LABELS_ALONE
+        if not isinstance(method, dict):
+            return method in LABELS_ALONE
+        # Where alpha is 0 they weigh nothing; self-loop's puzzle is made of them all the same.
+        return method.get("name") in LABELS_ALONE or (method.get("alpha") == 0 and method["name"] != "self-loop")
 
     @property
     def failure(self) -> str | None:
@@ -121,7 +124,7 @@ class Material:
 
 def gather(folders: Sequence[Path]) -> Material:
     """Read every run in `folders`: a run directory, a folder of some, or a study."""
-    runs = [run for folder in folders for run in _runs(folder)]
+    runs = list({run.folder.resolve(): run for folder in folders for run in _runs(folder)}.values())
     doubles = {name for name, count in Counter(run.name for run in runs).items() if count > 1}
     if doubles:
         runs = [_renamed(run) if run.name in doubles else run for run in runs]
