@@ -67,6 +67,7 @@ def notes(name: str, study: dict[str, Any], scores: pd.DataFrame, found: Sequenc
     """What must be known beside the table: the answer, the rivals, and what is missing."""
     yield from (one.sentence for one in found if one.comparison.method == OURS)
     yield from against_rivals(scores, budget_names(study))
+    yield "IoU is a mean over seeds, an effect one over test subjects: their differences may differ by a little."
     yield from on_steps(seconds_a_step(study["title"]))
     done = set(scores[["labelled", "method", "seed"]].itertuples(index=False, name=None))
     wanted = [(b, m, s) for b in study["budgets"] for m in study["methods"] for s in study["seeds"]]
@@ -89,7 +90,7 @@ def against_rivals(scores: pd.DataFrame, names: dict[int | None, str]) -> Iterat
             if {OURS, rival} <= set(part["method"]):
                 it = compare(part, OURS, rival)
                 effect = _effect(it.effect, it.low, it.high)
-                yield f"{OURS} less {rival} at {name} labelled: {effect} IoU points."
+                yield f"{OURS} less {rival} at {name} labelled: {effect} IoU points, not corrected."
 
 
 def seconds_a_step(title: str) -> pd.Series:
@@ -102,8 +103,8 @@ def on_steps(seconds: pd.Series) -> Iterator[str]:
     """What the last column says."""
     if len(seconds):
         yield (
-            f"*Step* is the time of a training step in that of {DEAREST}, all with 4 patches (those of {PLAIN} "
-            f"labelled; {OURS} once pseudo-labels count); `python studies/steps.py` measures it."
+            f"*Step* is the time of a training step as a share of one of {DEAREST}, all with 4 patches (all labelled in "
+            f"{PLAIN}, which has 2 in the study; {OURS} once pseudo-labels count): `python studies/steps.py`."
         )
 
 

@@ -1,28 +1,59 @@
 """The pseudo-label monitor and its guard, in real runs on phantoms."""
 
+from itertools import product
+
 import pandas as pd
 import pytest
 import torch
 
-from segpl.monitor import Guard, collapse
+from segpl.monitor import Guard, collapse, met, shares
 from segpl.run import plan_run
 from segpl.training import Learner, train
 from segpl.types import Losses
 
 
 @pytest.mark.parametrize(
-    ("pseudo", "labelled", "word"),
+    ("pseudo", "labelled", "expected", "word"),
     [
-        ([0.05], [0.06], None),
-        ([0.0], [0.06], "empty"),
-        ([0.0], [0.0], None),
-        ([0.7], [0.06], "full"),
-        ([0.05, 0.0001], [0.06, 0.02], "empty"),
-        ([0.8], [0.9], None),
+        ([0.05], [0.06], [9.0], None),
+        ([0.0], [0.06], [9.0], "empty"),
+        ([0.0], [0.06], [4.0], None),
+        ([0.0], [0.0], [9.0], None),
+        ([0.7], [0.06], [4.0], "full"),
+        ([0.05, 0.0001], [0.06, 0.02], [9.0, 9.0], "empty"),
+        ([0.05, 0.0001], [0.06, 0.02], [9.0, 1.0], None),
+        ([0.8], [0.9], [9.0], None),
     ],
 )
-def test_collapse_by_hand(pseudo, labelled, word):
-    assert collapse(torch.tensor(pseudo), torch.tensor(labelled)) == word
+def test_collapse_by_hand(pseudo, labelled, expected, word):
+    assert collapse(torch.tensor(pseudo), torch.tensor(labelled), torch.tensor(expected)) == word
+
+
+@pytest.mark.parametrize("patch", [(4, 6, 3), (5, 20, 1), (4, 6)])
+def test_how_likely_a_patch_meets_a_region_is_what_counting_all_patches_says(patch):
+    y = torch.zeros(3, 12, 10, 7, dtype=torch.bool)
+    y[0, 3:5, 6:9, 2:4] = y[1, 0, 9, 6] = True
+    size = [min(wanted, length) for wanted, length in zip((*patch, 1), y.shape[1:], strict=False)]
+    corners = product(*(range(length - wanted + 1) for wanted, length in zip(size, y.shape[1:], strict=True)))
+    cuts = [tuple(slice(c, c + n) for c, n in zip(corner, size, strict=True)) for corner in corners]
+    counted = [sum(bool(region[cut].any()) for cut in cuts) / len(cuts) for region in y]
+    assert met(y, patch).tolist() == pytest.approx(counted)
+
+
+def test_perfect_pseudo_labels_of_a_small_organ_are_no_collapse():
+    """One patch in 35 meets it: fifty patches without it are nothing strange, five hundred are."""
+    y = torch.zeros(1, 256, 256, 60, dtype=torch.bool)
+    y[0, 100:115, 100:115, 30:36] = True
+    labelled, none = shares(y[None].float()), torch.zeros(1)
+    assert collapse(none, labelled, 50 * met(y, (40, 48, 24))) is None
+    assert collapse(none, labelled, 500 * met(y, (40, 48, 24))) == "empty"
+
+
+def test_the_guard_goes_back_three_times_at_most(tumours, tmp_path, monkeypatch):
+    judgements = iter([None, *["empty"] * 20])
+    monkeypatch.setattr("segpl.monitor.collapse", lambda *_: next(judgements))
+    log = run(tumours, tmp_path / "run", alpha=0.1, steps=12, validate_every=2)
+    assert log["alpha_factor"].tolist()[::2] == pytest.approx([1.0, 1.0, 0.1, 0.01, 0.001, 0.001])
 
 
 def test_only_pseudo_labels_pull():

@@ -41,7 +41,7 @@ def test_beta_quantiles_are_scipys_and_its_draws_follow_them():
     assert scipy.stats.kstest(drawn, scipy.stats.beta(3, 6).cdf).pvalue > 0.01
 
 
-def test_normal_draws_follow_the_cut_normal():
+def test_eq_6_draws_follow_the_cut_normal():
     drawn = at_start(Normal(), torch.rand(2000, 1, 2)).draw(torch.arange(2000)).flatten().numpy()
     assert scipy.stats.kstest(drawn, scipy.stats.truncnorm(-5, 5, 0.5, 0.1).cdf).pvalue > 0.01
 
@@ -80,7 +80,7 @@ def test_eq_4_by_hand():
     assert drawn == pytest.approx([0.2, 0.5, 0.7])
 
 
-def test_the_exact_posterior_minimises_the_bound():
+def test_eq_7_the_exact_posterior_minimises_the_bound():
     """No other distribution over the grid has a smaller expected loss plus weighted KL (Eq. 7)."""
     weight, thresholds = 0.3, (0.2, 0.4, 0.6, 0.8)
     posterior = Categorical(thresholds=thresholds).posterior([], P, weight)

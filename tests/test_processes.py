@@ -12,6 +12,8 @@ import torch
 from segpl.errors import UserError
 from segpl.methods import METHODS
 from segpl.processes import Processes, is_first, taking_part
+from segpl.run import plan_run
+from segpl.training import train
 
 
 def torchrun(*words):
@@ -54,6 +56,17 @@ def test_torchrun_is_recognised(tumours, tmp_path):
     assert '"processes": 2' in (tmp_path / "run/cost.json").read_text(encoding="utf-8")
 
 
+def test_a_command_in_a_slurm_job_trains_alone_and_takes_over_no_other_run(tumours, tmp_path, monkeypatch):
+    """Lightning would ask for the job's eight tasks, and load whatever checkpoint SLURM's queue left in the folder."""
+    monkeypatch.setenv("SLURM_NTASKS", "8")
+    monkeypatch.setenv("SLURM_JOB_NAME", "train")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hpc_ckpt_1.ckpt").write_text("of another run")
+    settings = {"patch": [32, 32], "channels": 4, "ratio": 1, "labelled": 1, "steps": 1}
+    train(plan_run(tumours, {"method": "supervised", **settings}), tmp_path / "run")
+    assert (tmp_path / "run/model.safetensors").is_file()
+
+
 def test_a_batch_that_cannot_be_shared(segpl, tumours, tmp_path):
     done = segpl("train", tumours, "--out", tmp_path / "run", "--devices", 3, "--labelled", 1, "--steps", 1)
     assert done.returncode == 2
@@ -66,12 +79,12 @@ def test_a_batch_that_cannot_be_shared(segpl, tumours, tmp_path):
     [
         ({}, (1, 1)),
         ({"TORCHELASTIC_RUN_ID": "x", "LOCAL_WORLD_SIZE": "4", "WORLD_SIZE": "8"}, (4, 2)),
-        ({"SLURM_NTASKS": "8", "SLURM_NNODES": "2", "SLURM_JOB_NAME": "train"}, (4, 2)),
-        ({"SLURM_NTASKS": "8", "SLURM_NNODES": "2", "SLURM_JOB_NAME": "bash"}, (1, 1)),
+        ({"SLURM_STEP_NUM_TASKS": "8", "SLURM_STEP_NUM_NODES": "2", "SLURM_NTASKS": "8"}, (4, 2)),
+        ({"SLURM_NTASKS": "8", "SLURM_NNODES": "2"}, (1, 1)),  # a job of eight, but no srun
     ],
 )
 def test_what_was_started_is_recognised(environment, found, monkeypatch):
-    for name in ("TORCHELASTIC_RUN_ID", "SLURM_NTASKS", "SLURM_NNODES", "SLURM_JOB_NAME"):
+    for name in ("TORCHELASTIC_RUN_ID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)

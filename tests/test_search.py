@@ -57,6 +57,16 @@ def test_a_trial_that_falls_behind_is_pruned(tumours, tmp_path, monkeypatch):
     monkeypatch.setattr(optuna.pruners, "MedianPruner", lambda **_: optuna.pruners.ThresholdPruner(lower=2.0))
     with pytest.raises(UserError, match="no trial was trained to its end"):  # an IoU never reaches 2
         search(write(tmp_path, tumours), tmp_path / "out", trials=1)
+    assert not list((tmp_path / "out").rglob("*.ckpt"))
+
+
+def test_trials_of_another_search_are_not_taken_over(tumours, tmp_path, monkeypatch):
+    search(write(tmp_path, tumours), tmp_path / "out", trials=1)
+    monkeypatch.setattr(module, "train", lambda *_, **__: pytest.fail("nothing is to be trained"))
+    search(write(tmp_path, tumours), tmp_path / "out", trials=1)
+    file = write(tmp_path, tumours, "learning_rate: {choices: [0.01, 0.02]}")
+    with pytest.raises(UserError, match=r"out holds trials of another search called search.*give another --out"):
+        search(file, tmp_path / "out", trials=1)
 
 
 def test_two_processes_share_the_trials(tumours, tmp_path):
@@ -81,6 +91,8 @@ def test_two_processes_share_the_trials(tumours, tmp_path):
         ("ratio: {choices: [1]}", "trails: 3\n", r"line 5, trails: unknown setting 'trails'"),
         ("channels: {low: 4, high: 8}", "", r"line 4, space.channels: .*channels.*integer"),
         ("method.name: {choices: [segpol]}", "", r"there is no method 'segpol'"),
+        ("method.objective: {choices: [dice, dice+bce, focal]}", "", r"line 4, space.method.objective: .*focal"),
+        ("method.start: {low: 0, high: 1.5}", "", r"line 4, space.method.start: .*1"),
     ],
 )
 def test_mistakes_name_line_and_key(space, extra, sentence, tumours, tmp_path):

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 import torch
@@ -144,6 +145,11 @@ def test_a_run_directory_is_not_overwritten(planned, tmp_path):
         train(run, tmp_path / "run")
     with pytest.raises(UserError, match=r"run.yaml was started with method: .*supervised.*"):
         train(planned("segpl"), tmp_path / "run", resume=True)
+    (tmp_path / "run/model.safetensors").unlink()  # as if it had been stopped, and its file then edited
+    edited = replace(run, learning_rate=0.5)
+    edited.save(tmp_path / "run")
+    with pytest.raises(UserError, match=r"run.yaml was changed after the run had begun: give the changed file to"):
+        train(edited, tmp_path / "run", resume=True)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.txt").write_text("precious")
     with pytest.raises(UserError, match="mine is not empty"):

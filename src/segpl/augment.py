@@ -47,7 +47,8 @@ class View:
         return self._moved(y, "nearest") if self.strength else y
 
     def _moved(self, x: Tensor, mode: str) -> Tensor:
-        grid = affine_grid(self._matrix(x.shape[2:]), list(x.shape), align_corners=False)
+        with torch.autocast(x.device.type, enabled=False):  # in half precision places are off by half a voxel
+            grid = affine_grid(self._matrix(x.shape[2:]), list(x.shape), align_corners=False)
         # Reflected, image and label alike: what a turn brings in from outside must not be learnt as background.
         return grid_sample(x, grid, mode=mode, padding_mode="reflection", align_corners=False)
 

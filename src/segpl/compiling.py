@@ -37,7 +37,9 @@ class Compiler:
         except Exception as error:  # of the compiler, or else it comes again
             if self.stance == "force_eager":
                 raise
-            console.print(f"The networks could not be compiled ({str(error).splitlines()[0]}): going on without.")
+            console.print(
+                f"The networks could not be compiled ({(str(error) or repr(error)).splitlines()[0]}): going on without."
+            )
             self.stance = "force_eager"
             return self(losses)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from lightning import Callback, Trainer
 from torch import Tensor, nn
 
@@ -22,6 +22,8 @@ class Learner(Protocol):
     model: nn.Module
     reference: Float[Tensor, " K"]
     """The foreground's share of the labelled volumes: what whole volumes hold, not crops centred on foreground."""
+    met: Float[Tensor, " K"]
+    """How likely a patch of such a volume, drawn anywhere, meets a region."""
     caution: float
     """The factor that alpha is backed off by."""
     healthy: bool
@@ -53,12 +55,29 @@ def shares(y: Float[Tensor, "B K *space"]) -> Float[Tensor, " K"]:
     return y.flatten(2).mean((0, 2))
 
 
-def collapse(pseudo: Float[Tensor, " K"], labelled: Float[Tensor, " K"]) -> str | None:
+def met(y: Bool[Tensor, "K X Y Z"], patch: tuple[int, ...]) -> Float[Tensor, " K"]:
+    """How likely a patch drawn anywhere in a volume meets the box around each region."""
+    chances = []
+    for region in y:
+        chance = float(region.any())
+        for axis, (length, wanted) in enumerate(zip(region.shape, (*patch, 1), strict=False)):
+            inside = region.movedim(axis, 0).flatten(1).any(1).nonzero()
+            if len(inside):
+                size = min(wanted, length)
+                first, last = max(0, int(inside[0]) - size + 1), min(int(inside[-1]), length - size)
+                chance *= (last - first + 1) / (length - size + 1)
+        chances.append(chance)
+    return torch.tensor(chances)
+
+
+def collapse(pseudo: Float[Tensor, " K"], labelled: Float[Tensor, " K"], expected: Float[Tensor, " K"]) -> str | None:
     """What is wrong with the pseudo-labels of some region, in words, or nothing.
 
-    Empty: under a hundredth of what the labels hold. Full: nearer to everything than to what the labels hold.
+    Empty: under a hundredth of what the labels hold, though `expected`, the number of patches that would meet the
+    region if the unlabelled scans are like the labelled ones, leaves a chance below 1 % that none did. Full: nearer to
+    everything than to what the labels hold.
     """
-    if ((labelled > 0) & (pseudo < 0.01 * labelled)).any():
+    if ((labelled > 0) & (expected >= 5) & (pseudo < 0.01 * labelled)).any():
         return "empty"
     return "full" if (pseudo > (1 + labelled) / 2).any() else None
 
@@ -90,10 +109,11 @@ class Guard(Callback):
 
     Judged on the later half of the steps before a validation. Weights that were never healthy may just be young: they
     are left alone while the labels pull much harder than the pseudo-labels. Otherwise the first time only alpha is
-    backed off, and the second time the run begins again from its first weights.
+    backed off, and the second time the run begins again from its first weights. The third time is the last: scans that
+    are as empty as their pseudo-labels must not hold up the labelled ones for ever.
     """
 
-    FACTOR = 0.1
+    FACTOR, TIMES = 0.1, 3
     YOUNG = 0.3
     """While the unlabelled images pull less than this share of the labelled ones, a bad start is not their doing."""
 
@@ -119,10 +139,12 @@ class Guard(Callback):
         # All processes must judge alike: their means are one.
         seen = trainer.strategy.reduce(torch.stack(pseudo).mean(0), reduce_op="mean")
         pull = trainer.strategy.reduce(torch.stack(pulls).mean(), reduce_op="mean")
-        wrong = collapse(seen, learner.reference.to(seen))
+        patches = len(pseudo) * learner.run.batch * learner.run.ratio
+        wrong = collapse(seen, learner.reference.to(seen), patches * learner.met.to(seen))
         if wrong is None:
             learner.healthy = True
-        if wrong is None or (not learner.healthy and pull < self.YOUNG):
+        done = learner.caution < 2 * self.FACTOR**self.TIMES
+        if wrong is None or done or (not learner.healthy and pull < self.YOUNG):
             return
         learner.caution *= self.FACTOR
         went_back = self._go_back(trainer, learner)

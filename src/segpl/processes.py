@@ -1,6 +1,7 @@
 """Which of how many processes this one is: alone, started by Lightning, by torchrun or by SLURM."""
 
 import os
+from enum import Enum
 from typing import NamedTuple
 
 from segpl.errors import UserError
@@ -35,11 +36,28 @@ def taking_part(devices: int | None, nodes: int | None) -> Processes:
     return wanted
 
 
-def _launched() -> Processes:
+class Launcher(Enum):
+    """Who started this process together with others."""
+
+    NONE = "none"
+    TORCHRUN = "torchrun"
+    SLURM = "SLURM"
+
+
+def launcher() -> Launcher:
+    """A job of SLURM may have many tasks: only what srun started is one of several."""
     if "TORCHELASTIC_RUN_ID" in os.environ:
-        here, all_of_them = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
-        return Processes(here, all_of_them // here)
-    tasks, nodes = (int(os.environ.get(name, 1)) for name in ("SLURM_NTASKS", "SLURM_NNODES"))
-    # Lightning takes a job of such a name for a shell, whose commands start alone.
-    started = os.environ.get("SLURM_JOB_NAME") not in ("bash", "interactive")
-    return Processes(tasks // nodes, nodes) if started and tasks > 1 else ALONE
+        return Launcher.TORCHRUN
+    return Launcher.SLURM if int(os.environ.get("SLURM_STEP_NUM_TASKS", 1)) > 1 else Launcher.NONE
+
+
+def _launched() -> Processes:
+    match launcher():
+        case Launcher.TORCHRUN:
+            here, all_of_them = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
+            return Processes(here, all_of_them // here)
+        case Launcher.SLURM:
+            tasks, nodes = (int(os.environ.get(f"SLURM_STEP_NUM_{what}", 1)) for what in ("TASKS", "NODES"))
+            return Processes(tasks // nodes, nodes)
+        case Launcher.NONE:
+            return ALONE

@@ -1,8 +1,10 @@
 """Search of settings on the validation subjects: trials of Optuna, which machines can share, and the best as a run."""
 
+import hashlib
+import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -47,13 +49,13 @@ class Choice:
         if self.low is not None and self.high is not None and (self.low >= self.high or (self.log and self.low <= 0)):
             raise UserError("low must be below high, and above 0 where log is true.")
 
-    def between(self, share: float) -> Any:
-        """One value, to see whether a run takes it."""
+    def examples(self) -> tuple[Any, ...]:
+        """Values to see whether a run takes them: a fraction shows whether the setting is a whole number."""
         if self.choices:
-            return self.choices[int(share * len(self.choices))]
+            return self.choices
         assert self.low is not None
         assert self.high is not None
-        return self.low + share * (self.high - self.low)
+        return self.low, self.low + 0.37 * (self.high - self.low), self.high
 
     def suggest(self, trial: "optuna.Trial", key: str) -> Any:
         """What Optuna tries next."""
@@ -92,6 +94,7 @@ def search(
     source = Source(file)
     wanted = _read(source, data)
     study = _study(optuna, file.stem, out, storage)
+    _check_same(study, wanted, source, f"--storage {storage}" if storage else str(out))
     ended = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
     count, done = trials or wanted.trials, len(study.get_trials(states=ended))
     console.print(f"{done} of {count} trials are done -> {out}")
@@ -120,9 +123,21 @@ def _study(optuna: Any, name: str, out: Path, storage: str | None) -> "optuna.St
         )
     except Exception as error:  # whatever the database's driver raises
         raise UserError(f"--storage {storage} cannot be used ({' '.join(str(error).split())}): correct it.") from None
-    # Another machine, or a restart, must not try the same again.
-    study.sampler = optuna.samplers.TPESampler(seed=len(study.trials))
+    study.sampler = optuna.samplers.TPESampler()  # without a seed: machines that begin together must not try the same
     return study
+
+
+def _check_same(study: "optuna.Study", wanted: Search, source: Source, place: str) -> None:
+    """Trials of other settings, on other cases, or from another space would count as this search's."""
+    cases = [case.name for case in read_dataset(wanted.data).training]
+    parts = source.values["settings"], wanted.seeds, repr(wanted.space), cases
+    mine = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+    if study.user_attrs.get("searched", mine) != mine:
+        raise UserError(
+            f"{place} holds trials of another search called {study.study_name}, with other settings, seeds, space or "
+            "cases: give another --out, or the file another name."
+        )
+    study.set_user_attr("searched", mine)
 
 
 def _say(study: "optuna.Study", trial: "optuna.trial.FrozenTrial") -> None:
@@ -152,11 +167,15 @@ def _read(source: Source, data: Path | None) -> Search:
     with source.blame(("settings",)):
         run = _run(wanted, {}, wanted.seeds[0])
         dataset = read_dataset(run.data)
+        # All trials have as many images a step, however much memory is free when they begin.
+        wanted = replace(wanted, settings={"batch": run.batch, **wanted.settings})
         if not training_cases(dataset, run.labelled, run.seed, run.validation, run.test).validation:
             raise UserError(f"{run.data} leaves no subject for validation, by which a search judges: label more scans.")
-    with source.blame(("space",)):
-        for at in (0.0, 0.37):  # a fraction shows which settings are whole numbers
-            _run(wanted, {key: choice.between(at) for key, choice in wanted.space.items()}, wanted.seeds[0])
+    first = {key: choice.examples()[0] for key, choice in wanted.space.items()}
+    for key, choice in wanted.space.items():
+        with source.blame(("space", key), ("space",)):
+            for value in choice.examples():
+                _run(wanted, first | {key: value}, wanted.seeds[0])
     return wanted
 
 
@@ -173,8 +192,10 @@ def _objective(wanted: Search, out: Path) -> Callable[["optuna.Trial"], float]:
         for number, seed in enumerate(wanted.seeds):
             run, directory = _run(wanted, chosen, seed), out / "trials" / f"{trial.number:04}-seed{seed}"
             pruning = Pruning(trial, before=number * run.steps)
-            train(run, directory, cache=cache, watchers=[pruning])
-            shutil.rmtree(directory / "checkpoints")  # a trial is remembered by its log; its weights weigh more
+            try:
+                train(run, directory, cache=cache, watchers=[pruning])
+            finally:  # a trial is remembered by its log, pruned or not; its weights weigh more
+                shutil.rmtree(directory / "checkpoints", ignore_errors=True)
             values.append(float(read_table(directory / "log.csv")[METRIC].replace("", "nan").astype(float).max()))
         return sum(values) / len(values)
 
@@ -200,6 +221,6 @@ def _optuna() -> Any:
     try:
         import optuna
     except ImportError:
-        raise UserError("segpl search needs Optuna: pip install 'segpl[search]'.") from None
+        raise UserError("segpl search needs Optuna: pip install '.[search]' in segpl's folder.") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna

@@ -11,6 +11,10 @@ from typing import Any
 
 import lightning
 import torch
+from lightning.fabric.plugins import ClusterEnvironment
+from lightning.fabric.plugins.environments.lightning import LightningEnvironment
+from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
+from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
 from lightning.pytorch.utilities.types import OptimizerLRSchedulerConfig
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import PolynomialLR
@@ -29,8 +33,8 @@ from segpl.draws import Stream, seeds
 from segpl.errors import UserError
 from segpl.files import write_text
 from segpl.logbook import Logbook, ProgressBar, TensorBoard
-from segpl.monitor import Guard, Monitor, health, shares
-from segpl.processes import ALONE, Processes, is_first
+from segpl.monitor import Guard, Monitor, health, met, shares
+from segpl.processes import ALONE, Launcher, Processes, is_first, launcher
 from segpl.progress import console, in_words
 from segpl.provenance import write_provenance
 from segpl.run import RUN_FILE, SPLIT_FILE, WEIGHTS_FILE, Run, read_run, save_task
@@ -46,12 +50,13 @@ class Learner(lightning.LightningModule):
         self, run: Run, build: Callable[[], nn.Module], steps: Steps, validation: list[Volume], directory: Path
     ):
         super().__init__()
-        self.build, model = build, build()
+        self.build, self.directory, model = build, directory, build()
         self.run, self.model, self.steps, self.validation = run, model, steps, validation
         self.guard = Guard(directory / LAST, steps=max(1, run.validate_every // 2))
         self.probe = steps[0]
         labels = [volume.y for volume in steps.labelled if volume.y is not None]
         self.reference = torch.stack([shares(y[None].float()) for y in labels]).mean(0)
+        self.met = torch.stack([met(y, run.patch) for y in labels]).mean(0)
         self.caution, self.healthy = 1.0, False
         self.milestones: dict[str, float] = {}
         self.validated: list[Tensor] = []
@@ -108,12 +113,21 @@ class Learner(lightning.LightningModule):
         self.run.method.after_step(self.model)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """What the guard did is part of the state."""
+        """What the guard did is part of the state, and the settings that it belongs to."""
         checkpoint["guard"] = {"caution": self.caution, "healthy": self.healthy}
+        checkpoint["settings"] = self._settings()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """And is taken up again."""
+        """And is taken up again, unless the run is another one by now."""
+        if checkpoint["settings"] != self._settings():
+            raise UserError(
+                f"{self.directory / RUN_FILE} was changed after the run had begun: give the changed file to --config, "
+                "with another --out."
+            )
         self.caution, self.healthy = checkpoint["guard"]["caution"], checkpoint["guard"]["healthy"]
+
+    def _settings(self) -> str:
+        return json.dumps({key: value for key, value in self.run.mapping().items() if key not in ("why", "data")})
 
     def validation_step(self, case: Sequence[Tensor], _: int) -> None:
         """Foreground IoU of a whole validation case, averaged over the regions that are there."""
@@ -186,13 +200,15 @@ def _fit(learner: Learner, directory: Path, processes: Processes, watchers: Sequ
     run, validates = learner.run, bool(learner.validation)
     logbook = Logbook(directory / "log.csv")
     gpu = torch.cuda.is_available()
-    half = gpu and torch.cuda.is_bf16_supported()
+    half = gpu and torch.cuda.is_bf16_supported(including_emulation=False)
     if gpu and len(run.patch) == 2:
         learner.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Lightning's advice on workers and intervals is settled here on purpose
         trainer = lightning.Trainer(
+            default_root_dir=directory,
+            plugins=[_environment()],
             max_steps=run.steps,
             devices=processes.devices,
             num_nodes=processes.nodes,
@@ -227,11 +243,27 @@ def _fit(learner: Learner, directory: Path, processes: Processes, watchers: Sequ
             raise UserError(f"{last} cannot be read: delete it, and --resume begins again.") from None
 
 
+def _environment() -> ClusterEnvironment:
+    """Who started the processes; Lightning takes every command in a SLURM job for one of its tasks.
+
+    Nor does it put a run that is cut short back into SLURM's queue with a checkpoint of its own: --resume has ours.
+    """
+    match launcher():
+        case Launcher.TORCHRUN:
+            return TorchElasticEnvironment()
+        case Launcher.SLURM:
+            return SLURMEnvironment(auto_requeue=False)
+        case Launcher.NONE:
+            return LightningEnvironment()
+
+
 def _check(run: Run, directory: Path, resume: bool, processes: Processes) -> None:
     """Make sure that the run directory is free, or this run's own, and that the processes can share its batches."""
     together = processes.devices * processes.nodes
     if run.batch % together:
         raise UserError(f"batch is {run.batch}, which {together} processes cannot share: --set batch={together}.")
+    if torch.cuda.is_available() and processes.devices > torch.cuda.device_count():
+        raise UserError(f"--devices {processes.devices}: this machine has {torch.cuda.device_count()}; ask for those.")
     file = directory / RUN_FILE
     begun = (directory / LAST).is_file() or (directory / WEIGHTS_FILE).is_file()
     if begun and not resume:

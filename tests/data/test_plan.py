@@ -1,6 +1,7 @@
 """What the plan derives from made-up folders, and why."""
 
 import json
+import os
 
 import nibabel
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 
 from segpl.data.layouts import read_dataset
 from segpl.data.loading import resample, resample_label
-from segpl.data.plan import plan
+from segpl.data.plan import free_memory, plan
 from segpl.errors import UserError
 from segpl.files import write_nifti, write_text
 from segpl.run import plan_run
@@ -71,6 +72,14 @@ def test_scarce_memory_halves_the_batch(tmp_path, monkeypatch):
     assert plan(data)["batch"].value == 2
     monkeypatch.setattr("segpl.data.plan.free_memory", lambda: 5 * 10**8)
     assert plan(data)["batch"].value == 1
+
+
+def test_memory_that_the_system_lends_to_files_is_free(tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("segpl.data.plan.MEMORY", tmp_path / "meminfo")
+    assert free_memory() == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), "where nobody says, all there is"
+    (tmp_path / "meminfo").write_text("MemTotal: 900 kB\nMemFree:  5 kB\nMemAvailable:     700 kB\n")
+    assert free_memory() == 700 * 1024
 
 
 def test_ct_is_clipped_and_mr_is_not(tmp_path):

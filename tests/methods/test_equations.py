@@ -25,6 +25,18 @@ def test_a_batch_has_no_room_for_labels_of_unlabelled_images():
     assert Batch._fields == ("x_l", "y_l", "x_u", "seeds_l", "seeds_u")
 
 
+def test_eq_2_a_small_step_with_the_labels_fixed_lowers_the_loss(network, batch):
+    model, method = network(), SegPL(alpha=0.3)
+    before = method.losses(model, batch, 1.0)
+    before.total.backward()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight -= 0.001 * weight.grad
+        p_l, p_u = model(batch.x_l).sigmoid(), model(batch.x_u).sigmoid()
+        after = method.fit(p_l, batch.y_l) + 0.3 * method.fit(p_u, before.y_u)
+    assert after < before.total
+
+
 def test_eq_3_segpl_by_hand(network, batch):
     model = network()
     p_l, p_u = model(batch.x_l).sigmoid(), model(batch.x_u).sigmoid()

@@ -8,7 +8,7 @@ import SimpleITK
 from series import write_series
 
 from segpl.errors import UserError
-from segpl.prediction.dicom import save_dicom_seg
+from segpl.prediction.dicom import MAY_BE_EMPTY, save_dicom_seg
 from segpl.prediction.itk import to_itk
 
 
@@ -32,6 +32,24 @@ def test_the_segmentation_holds_the_mask_on_the_slices_of_its_series(series, shi
         [each.SOPInstanceUID for each in by_height], ignore_spatial_locations=True, assert_missing_frames_are_empty=True
     )
     np.testing.assert_array_equal(frames[..., 0].transpose(2, 1, 0) > 0, found.mask == 5)
+
+
+def without(series, *tags):
+    for file in series.iterdir():
+        read = pydicom.dcmread(file)
+        for tag in tags:
+            read.pop(tag, None)
+        read.save_as(file)
+
+
+def test_a_series_whose_patient_was_hidden(series, shifted, tmp_path):
+    found = shifted.predict(series)
+    without(series, *MAY_BE_EMPTY)
+    save_dicom_seg(tmp_path / "mask.dcm", series, found)
+    assert highdicom.seg.segread(tmp_path / "mask.dcm").PatientBirthDate == ""
+    without(series, "FrameOfReferenceUID")
+    with pytest.raises(UserError, match=r"series cannot carry a DICOM Segmentation \(.*\): leave --format out"):
+        save_dicom_seg(tmp_path / "other.dcm", series, found)
 
 
 def test_a_scan_that_is_no_series(shifted, canonical, tmp_path):

@@ -1,6 +1,8 @@
 """What the data say about how to train: each setting with the reason for it."""
 
 import os
+import re
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +23,7 @@ SMALLEST = 16
 """Smaller images are filled up to this with background."""
 BYTES = 115
 """What a training step holds for each voxel of an image and each of the U-Net's first channels (83 to 113 measured)."""
+MEMORY = Path("/proc/meminfo")
 LOOKED_AT = 5
 """How many images are opened to learn their grey values; the headers of all are read."""
 
@@ -125,7 +128,9 @@ def free_memory() -> int:
     """Bytes that are free now, on the GPU if there is one."""
     if torch.cuda.is_available():
         return int(torch.cuda.mem_get_info()[0])
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    # What Linux calls free leaves out files that it keeps in memory and gives up at once; other systems do not say.
+    found = re.search(r"MemAvailable: +(\d+)", MEMORY.read_text()) if MEMORY.is_file() else None
+    return 1024 * int(found[1]) if found else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _window(dataset: Dataset) -> Planned:

@@ -31,7 +31,7 @@ def export_onnx(directory: Path, file: Path) -> Path:
         import onnx  # noqa: F401
         import onnxruntime
     except ImportError:
-        raise UserError("ONNX files need onnx and onnxruntime: pip install 'segpl[export]'.") from None
+        raise UserError("ONNX files need onnx and onnxruntime: pip install '.[export]' in segpl's folder.") from None
     trained = read_trained(directory)
     free_file(file)
     content = _described(_converted(trained), trained).SerializeToString()

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool
 
 from segpl.data.formats.image import spacing
 from segpl.data.formats.itk import holds_dicom, series_files
@@ -13,6 +14,12 @@ from segpl.prediction.levels import HALF
 from segpl.prediction.result import Prediction
 from segpl.prediction.saving import draft
 
+MAY_BE_EMPTY = (
+    *("PatientID", "PatientName", "PatientBirthDate", "PatientSex"),
+    *("StudyDate", "StudyTime", "StudyID", "AccessionNumber"),
+)
+"""Tags that a segmentation repeats from its series; empty is allowed, missing is not."""
+
 
 def save_dicom_seg(file: Path, series: Path, found: Prediction) -> None:
     """A binary segment per region, frame by frame over the slices of `series`, a folder with one DICOM series."""
@@ -20,10 +27,22 @@ def save_dicom_seg(file: Path, series: Path, found: Prediction) -> None:
         raise UserError(f"{series} is no DICOM series, which --format dicom-seg must refer to: leave --format out.")
     highdicom, pydicom = _libraries()
     slices = [pydicom.dcmread(each, stop_before_pixels=True) for each in series_files(series)]
-    for each in slices:  # not every series says how thick its slices are
+    for each in slices:  # not every series says how thick its slices are, and whoever hid the patient may have cut tags
         each.SliceThickness = each.get("SliceThickness") or spacing(found.affine)[2]
+        for tag in MAY_BE_EMPTY:
+            setattr(each, tag, each.get(tag, ""))
     regions = np.stack([levels > HALF for levels in found.levels], axis=-1)
-    segmentation = highdicom.seg.Segmentation(
+    try:
+        segmentation = _segmentation(highdicom, slices, regions, found)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{series} cannot carry a DICOM Segmentation ({reason}): leave --format out.") from None
+    with draft(file) as place:
+        segmentation.save_as(place)
+
+
+def _segmentation(highdicom: Any, slices: list[Any], regions: Bool[np.ndarray, "X Y Z K"], found: Prediction) -> Any:
+    return highdicom.seg.Segmentation(
         source_images=slices,
         pixel_array=np.ascontiguousarray(regions.transpose(2, 1, 0, 3)),  # slice, row, column, segment
         segmentation_type=highdicom.seg.SegmentationTypeValues.BINARY,
@@ -38,8 +57,6 @@ def save_dicom_seg(file: Path, series: Path, found: Prediction) -> None:
         device_serial_number="0",
         omit_empty_frames=bool(regions.any()),  # an empty mask still needs a frame
     )
-    with draft(file) as place:
-        segmentation.save_as(place)
 
 
 def _numbered(found: Prediction) -> list[tuple[int, Any]]:
@@ -68,5 +85,5 @@ def _libraries() -> tuple[Any, Any]:
         import highdicom
         import pydicom
     except ImportError:
-        raise UserError("--format dicom-seg needs highdicom: pip install 'segpl[dicom]'.") from None
+        raise UserError("--format dicom-seg needs highdicom: pip install '.[dicom]' in segpl's folder.") from None
     return highdicom, pydicom

@@ -80,7 +80,7 @@ def _within(
 ) -> tuple[list[Job], list[str]]:
     """The runs that fit into so many minutes, and what is left out, said before anything begins."""
     console.print("Timing each method...")
-    seconds = measure(jobs, evaluation, out)
+    seconds = measure(jobs, evaluation, out, workers)
     left = {
         job.name: 0.0 if result(out / "runs" / job.name, evaluation) else seconds[job.method] / workers for job in jobs
     }

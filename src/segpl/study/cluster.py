@@ -77,7 +77,7 @@ def require_ray() -> ModuleType:
     try:
         import ray
     except ImportError:
-        raise UserError("--on ray needs Ray, which is not installed: pip install 'segpl[cluster]'.") from None
+        raise UserError("--on ray needs Ray: pip install '.[cluster]' in segpl's folder.") from None
     return ray
 
 

@@ -35,7 +35,7 @@ SHORT, LONG = Probe(2, 2), Probe(6, 3)
 """Two that differ in their steps and by one validation; the second is also scored at one level of each shift."""
 
 
-def measure(jobs: Sequence[Job], evaluation: Evaluation, out: Path) -> dict[str, float]:
+def measure(jobs: Sequence[Job], evaluation: Evaluation, out: Path, workers: int) -> dict[str, float]:
     """Seconds that a run of each method takes: as its longest run so far, or else as two short ones suggest."""
     seconds: dict[str, float] = {}
     for job in jobs:
@@ -44,22 +44,22 @@ def measure(jobs: Sequence[Job], evaluation: Evaluation, out: Path) -> dict[str,
     file = out / "estimates.json"
     noted = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     for job in {job.method: job for job in reversed(jobs) if job.method not in seconds}.values():
-        key = f"{job.name} {evaluation}"
-        noted[key] = noted.get(key) or probe(job.run, evaluation, out / "probes")
+        key = f"{job.name} {evaluation} {workers}"
+        noted[key] = noted.get(key) or probe(job.run, evaluation, out / "probes", workers)
         write_text(file, json.dumps(noted, indent=2) + "\n")
         seconds[job.method] = noted[key]
     return seconds
 
 
-def probe(run: Run, evaluation: Evaluation, folder: Path) -> float:
-    """The seconds that a run will take, from two short ones."""
+def probe(run: Run, evaluation: Evaluation, folder: Path, workers: int) -> float:
+    """The seconds that a run will take, from two short ones with the share of the cores that it will have."""
     shutil.rmtree(folder, ignore_errors=True)
     shifts = [shift for shift in parse_shifts(evaluation.shifts) if shift.level]
     for steps, validate_every in (SHORT, LONG):
         scored = _one_of_each(shifts) if steps == LONG.steps else []
         short = replace(run, steps=steps, validate_every=validate_every)
         prepare(folder / str(steps), short, Evaluation(scored, evaluation.samples, cases=1))
-    for event in local([folder / str(each.steps) for each in (SHORT, LONG)]):
+    for event in local([folder / str(each.steps) for each in (SHORT, LONG)], workers):
         reason = failure(event.directory)
         if reason and not event.running:
             raise UserError(f"The cost cannot be estimated, because a short probe failed: {reason}")

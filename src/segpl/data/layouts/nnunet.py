@@ -85,6 +85,10 @@ def _regions(description: Description, file: Path) -> tuple[Region, ...]:
     paint = description.regions_class_order or [value[0] for value in values.values()]
     if len(paint) != len(values):
         raise UserError(f"{file} has {len(values)} regions but {len(paint)} values in regions_class_order: match them.")
+    if len(set(paint)) < len(paint):
+        raise UserError(
+            f"{file}: regions that overlap must be told apart in a mask: give regions_class_order, one value for each."
+        )
     return tuple(Region(name, value, shown) for (name, value), shown in zip(values.items(), paint, strict=True))
 
 
