@@ -103,8 +103,8 @@ def on_steps(seconds: pd.Series) -> Iterator[str]:
     """What the last column says."""
     if len(seconds):
         yield (
-            f"*Step* is the time of a training step as a share of one of {DEAREST}, all with 4 patches (all labelled in "
-            f"{PLAIN}, which has 2 in the study; {OURS} once pseudo-labels count): `python studies/steps.py`."
+            f"*Step* is the time of a training step as a share of one of {DEAREST}, all with 4 patches (all labelled "
+            f"in {PLAIN}, which has 2 in the study; {OURS} once pseudo-labels count): `python studies/steps.py`."
         )
 
 

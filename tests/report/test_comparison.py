@@ -66,6 +66,15 @@ def test_runs_may_be_named_one_by_one_or_by_their_folder(runs, capsys):
     assert capsys.readouterr().out == whole
 
 
+def test_runs_that_differ_in_more_than_the_method_are_pointed_out(runs, capsys):
+    for run in runs.iterdir():
+        settings = yaml.safe_load((run / "run.yaml").read_text())
+        batch = 1 if run.name == "segpl-2" else 2
+        (run / "run.yaml").write_text(yaml.safe_dump(settings | {"batch": batch, "steps": 400}))
+    print_comparison([runs], "supervised")
+    assert "Not only the method differs between these runs: batch (1, 2)." in capsys.readouterr().out
+
+
 def test_a_study_gives_its_runs_their_names(tmp_path, capsys):
     """A method with two settings is two methods, and two budgets may have as many labelled subjects."""
     for slices, loss in (("50 slices", 0.1), ("150 slices", 0.0)):

@@ -32,6 +32,8 @@ def print_comparison(folders: Sequence[Path], baseline: str) -> None:
     found = verdicts(material.scores, baseline, labels_alone=material.labels_alone)
     for one in found:
         console.print(one.sentence, highlight=False)
+    for warning in material.unlike:
+        console.print(warning, highlight=False)
     console.print(f"\nAgainst {baseline}, in IoU points, paired by seed and test subject")
     Console().print(_tests(found, material.images))
     console.print("IoU in % by size of the foreground (per cent of the image, images as in the paper)")

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from segpl.report.verdict import LABELS_ALONE
 from segpl.tidy import RUNS_FILE, read_table, scored_as
 
 KEYS = ["run", "method", "budget", "seed"]
+SAME = ("steps", "batch", "ratio", "patch", "channels", "strides", "learning_rate", "augment", "foreground", "spacing")
+"""Settings that methods must share if the better one is to be better for being the method that it is."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,16 @@ class Material:
         """What the others are compared with: whoever learns from labels alone, plain training first."""
         found = [name for name in self.methods if name in self.labels_alone]
         return sorted(found, key=lambda name: name != "supervised")[0] if found else None
+
+    @property
+    def unlike(self) -> list[str]:
+        """What a fair comparison would have the same and these runs have not, in a sentence."""
+        seen: dict[str, set[str]] = {}
+        for run, key in product(self.runs, SAME):
+            if key in run.settings:
+                seen.setdefault(key, set()).add(json.dumps(run.settings[key]))
+        found = [f"{key} ({', '.join(sorted(values))})" for key, values in seen.items() if len(values) > 1]
+        return [f"Not only the method differs between these runs: {'; '.join(found)}."] if found else []
 
     @property
     def failed(self) -> list[RunFolder]:

@@ -90,7 +90,7 @@ def _trust(material: Material) -> list[str]:
 def _warnings(material: Material) -> list[str]:
     scored, failed = set(material.scores["run"]), material.failed
     waiting = [run.name for run in material.runs if run.name not in scored and not run.failure]
-    said = []
+    said = material.unlike
     if failed:
         said.append(f"{len(failed)} of {len(material.runs)} runs failed and are missing from everything below:")
         said += [f"{run.name}: {run.failure}" for run in failed]
