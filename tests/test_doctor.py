@@ -12,6 +12,9 @@ from segpl.__main__ import main
 from segpl.data.layouts import read_dataset
 from segpl.doctor import examine
 
+SAGITTAL = np.array([[0, 0, 1, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1.0]])
+"""Turns axes that point right, anterior, superior to anterior, superior, right."""
+
 
 @pytest.fixture
 def folder(tumours, tmp_path):
@@ -117,6 +120,18 @@ def test_reorienting_moves_voxels_and_changes_none(folder, tumours, doctor, tmp_
         mended, original = nibabel.load(tmp_path / "fixed" / name), nibabel.load(tumours / name)
         assert np.array_equal(mended.dataobj, original.dataobj)
         assert np.allclose(mended.affine, original.affine)
+
+
+def test_a_fixed_copy_keeps_the_axes_of_most(folder, doctor, tmp_path):
+    """Slices of sagittal series are their last axis and stay it: in RAS they would be the first."""
+    for file in [*folder.glob("images*/*.nii.gz"), *folder.glob("labels*/*.nii.gz")]:
+        image = nibabel.load(file)
+        nibabel.save(nibabel.Nifti1Image(np.asanyarray(image.dataobj), SAGITTAL @ image.affine), file)
+    doctor(folder, "--fix", tmp_path / "fixed")
+    for name in ("imagesTr/tumour_001_0002.nii.gz", "labelsTr/tumour_001.nii.gz"):
+        mended, original = nibabel.load(tmp_path / "fixed" / name), nibabel.load(folder / name)
+        assert nibabel.aff2axcodes(mended.affine) == ("A", "S", "R")
+        assert np.array_equal(mended.dataobj, original.dataobj)
 
 
 def test_fix_does_not_write_into_a_full_folder(folder, doctor):

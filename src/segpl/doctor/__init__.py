@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -126,10 +126,15 @@ def _copies(findings: list[Finding]) -> Iterator[str]:
             yield f"{finding.case.images[0]} is the same image as {other.case.images[0]}, {where}: remove one of them."
 
 
+def common_orientation(findings: Sequence[Finding]) -> str:
+    """Where the axes of most images point."""
+    seen = [finding.orientation for finding in findings]
+    return max(sorted(set(seen)), key=seen.count, default="")
+
+
 def _turned(findings: list[Finding]) -> Iterator[str]:
     """Images whose axes point elsewhere than those of most."""
-    seen = [finding.orientation for finding in findings]
-    common = max(sorted(set(seen)), key=seen.count, default="")
+    common = common_orientation(findings)
     for finding in findings:
         if finding.orientation != common:
             yield (

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import nibabel
 import numpy as np
+from nibabel.orientations import axcodes2ornt, io_orientation, ornt_transform
 
 from segpl.data.cases import Case, Dataset
 from segpl.data.formats import Image
 from segpl.data.loading import complaints, read
-from segpl.doctor import Diagnosis
+from segpl.doctor import Diagnosis, common_orientation
 from segpl.errors import UserError
 from segpl.files import file_name, write_nifti, write_text
 from segpl.progress import track
@@ -18,7 +19,7 @@ from segpl.progress import track
 def write_fixed(diagnosis: Diagnosis, target: Path) -> list[str]:
     """Write the cases that can be saved in the nnU-Net layout, and say which were left out.
 
-    Certain remedies: every image and label is reoriented to the same axes (RAS+), which moves voxels and changes none;
+    Certain remedies: every image and label gets the axes that most have, which moves voxels and changes none;
     a label lies on its image's very grid; empty labels are dropped, so that the scan is unlabelled; of the same image
     in two places only one is kept, the labelled one if there is one.
     """
@@ -37,25 +38,26 @@ def write_fixed(diagnosis: Diagnosis, target: Path) -> list[str]:
             continue
         written.add(digests[case.name])
         training += part == "Tr"
-        _write(target, part, case, dataset)
+        _write(target, part, case, dataset, common_orientation(diagnosis.findings))
     write_text(target / "dataset.json", json.dumps(_description(dataset, training), indent=2) + "\n")
     return left_out
 
 
-def _write(target: Path, part: str, case: Case, dataset: Dataset) -> None:
+def _write(target: Path, part: str, case: Case, dataset: Dataset, axes: str) -> None:
     scan = read(case)
     assert not list(complaints(scan, dataset.task)), "only sound cases have a digest"
     channels = [(image, channel) for image in scan.images for channel in image.values]
     for number, (image, channel) in enumerate(channels):
-        _reoriented(target / f"images{part}/{file_name(case.name)}_{number:04}.nii.gz", channel, image)
+        _reoriented(target / f"images{part}/{file_name(case.name)}_{number:04}.nii.gz", channel, image, axes)
     if scan.label and np.any(scan.label.values):
         kinds = [np.min_scalar_type(int(edge)) for edge in (scan.label.values.min(), scan.label.values.max())]
         values = scan.label.values[0].astype(np.result_type(*kinds))
-        _reoriented(target / f"labels{part}/{file_name(case.name)}.nii.gz", values, scan.images[0])
+        _reoriented(target / f"labels{part}/{file_name(case.name)}.nii.gz", values, scan.images[0], axes)
 
 
-def _reoriented(file: Path, voxels: np.ndarray, grid: Image) -> None:
-    image = nibabel.as_closest_canonical(nibabel.Nifti1Image(voxels, grid.affine, dtype=voxels.dtype))
+def _reoriented(file: Path, voxels: np.ndarray, grid: Image, axes: str) -> None:
+    turn = ornt_transform(io_orientation(grid.affine), axcodes2ornt(axes))
+    image = nibabel.Nifti1Image(voxels, grid.affine, dtype=voxels.dtype).as_reoriented(turn)
     write_nifti(file, np.asanyarray(image.dataobj), image.affine)
 
 
