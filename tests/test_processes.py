@@ -58,13 +58,20 @@ def test_torchrun_is_recognised(tumours, tmp_path):
 
 def test_a_command_in_a_slurm_job_trains_alone_and_takes_over_no_other_run(tumours, tmp_path, monkeypatch):
     """Lightning would ask for the job's eight tasks, and load whatever checkpoint SLURM's queue left in the folder."""
-    monkeypatch.setenv("SLURM_NTASKS", "8")
-    monkeypatch.setenv("SLURM_JOB_NAME", "train")
+    for name, value in {"NTASKS": "8", "JOB_NAME": "train", "PROCID": "0"}.items():
+        monkeypatch.setenv(f"SLURM_{name}", value)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "hpc_ckpt_1.ckpt").write_text("of another run")
     settings = {"patch": [32, 32], "channels": 4, "ratio": 1, "labelled": 1, "steps": 1}
     train(plan_run(tumours, {"method": "supervised", **settings}), tmp_path / "run")
     assert (tmp_path / "run/model.safetensors").is_file()
+
+
+def test_srun_must_say_how_many_tasks_a_node_has(monkeypatch):
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "4")
+    monkeypatch.delenv("SLURM_NTASKS_PER_NODE", raising=False)
+    with pytest.raises(UserError, match="give srun --ntasks-per-node"):
+        taking_part(None, None)
 
 
 def test_a_batch_that_cannot_be_shared(segpl, tumours, tmp_path):
@@ -79,7 +86,7 @@ def test_a_batch_that_cannot_be_shared(segpl, tumours, tmp_path):
     [
         ({}, (1, 1)),
         ({"TORCHELASTIC_RUN_ID": "x", "LOCAL_WORLD_SIZE": "4", "WORLD_SIZE": "8"}, (4, 2)),
-        ({"SLURM_STEP_NUM_TASKS": "8", "SLURM_STEP_NUM_NODES": "2", "SLURM_NTASKS": "8"}, (4, 2)),
+        ({"SLURM_STEP_NUM_TASKS": "8", "SLURM_STEP_NUM_NODES": "2", "SLURM_NTASKS_PER_NODE": "4"}, (4, 2)),
         ({"SLURM_NTASKS": "8", "SLURM_NNODES": "2"}, (1, 1)),  # a job of eight, but no srun
     ],
 )
@@ -98,5 +105,6 @@ def test_what_was_started_is_recognised(environment, found, monkeypatch):
     ("name", "rank", "first"), [("RANK", "0", True), ("RANK", "3", False), ("LOCAL_RANK", "1", False)]
 )
 def test_one_process_speaks(name, rank, first, monkeypatch):
+    monkeypatch.setenv("SLURM_PROCID", "0")  # of the job's script, which all that it starts inherit
     monkeypatch.setenv(name, rank)
     assert is_first() is first

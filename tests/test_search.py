@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -58,6 +59,14 @@ def test_a_trial_that_falls_behind_is_pruned(tumours, tmp_path, monkeypatch):
     with pytest.raises(UserError, match="no trial was trained to its end"):  # an IoU never reaches 2
         search(write(tmp_path, tumours), tmp_path / "out", trials=1)
     assert not list((tmp_path / "out").rglob("*.ckpt"))
+
+
+def test_the_search_that_is_shipped_can_begin(tumours, tmp_path, monkeypatch):
+    shipped = (Path(__file__).parents[1] / "studies/search.yaml").read_text(encoding="utf-8")
+    (tmp_path / "search.yaml").write_text(shipped.replace("labelled: 2", "labelled: 1"))  # the phantoms have no more
+    monkeypatch.setattr(module, "train", lambda *_, **__: pytest.fail("it begins"))
+    with pytest.raises(pytest.fail.Exception, match="it begins"):
+        search(tmp_path / "search.yaml", tmp_path / "out", data=tumours)
 
 
 def test_trials_of_another_search_are_not_taken_over(tumours, tmp_path, monkeypatch):

@@ -1,8 +1,9 @@
 """The health of pseudo-labels while a method learns from them, and a guard that steps in when they collapse."""
 
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
@@ -20,10 +21,7 @@ class Learner(Protocol):
 
     run: Run
     model: nn.Module
-    reference: Float[Tensor, " K"]
-    """The foreground's share of the labelled volumes: what whole volumes hold, not crops centred on foreground."""
-    met: Float[Tensor, " K"]
-    """How likely a patch of such a volume, drawn anywhere, meets a region."""
+    reference: "Reference"
     caution: float
     """The factor that alpha is backed off by."""
     healthy: bool
@@ -55,19 +53,29 @@ def shares(y: Float[Tensor, "B K *space"]) -> Float[Tensor, " K"]:
     return y.flatten(2).mean((0, 2))
 
 
+class Reference(NamedTuple):
+    """What the labels hold, to judge pseudo-labels by: of whole volumes, as the unlabelled ones are."""
+
+    share: Float[Tensor, " K"]
+    """The foreground's share of the voxels."""
+    met: Float[Tensor, " K"]
+    """How likely a patch that is drawn anywhere meets a region."""
+
+
+def reference(labels: Sequence[Bool[Tensor, "K X Y Z"]], patch: tuple[int, ...]) -> Reference:
+    """The means over the labelled volumes."""
+    share = torch.stack([shares(y[None].float()) for y in labels]).mean(0)
+    return Reference(share, torch.stack([met(y, patch) for y in labels]).mean(0))
+
+
 def met(y: Bool[Tensor, "K X Y Z"], patch: tuple[int, ...]) -> Float[Tensor, " K"]:
-    """How likely a patch drawn anywhere in a volume meets the box around each region."""
-    chances = []
-    for region in y:
-        chance = float(region.any())
-        for axis, (length, wanted) in enumerate(zip(region.shape, (*patch, 1), strict=False)):
-            inside = region.movedim(axis, 0).flatten(1).any(1).nonzero()
-            if len(inside):
-                size = min(wanted, length)
-                first, last = max(0, int(inside[0]) - size + 1), min(int(inside[-1]), length - size)
-                chance *= (last - first + 1) / (length - size + 1)
-        chances.append(chance)
-    return torch.tensor(chances)
+    """The share of all patches of a volume that meet each region: axis by axis, whether there is any in reach."""
+    for axis, wanted in enumerate((*patch, 1)[:3], start=1):
+        places = y.shape[axis] - min(wanted, y.shape[axis]) + 1
+        before = torch.zeros_like(y.narrow(axis, 0, 1), dtype=torch.int16)
+        sums = torch.cat([before, y.cumsum(axis, dtype=torch.int16)], axis)
+        y = sums.narrow(axis, sums.shape[axis] - places, places) > sums.narrow(axis, 0, places)
+    return y.flatten(1).float().mean(1)
 
 
 def collapse(pseudo: Float[Tensor, " K"], labelled: Float[Tensor, " K"], expected: Float[Tensor, " K"]) -> str | None:
@@ -140,7 +148,8 @@ class Guard(Callback):
         seen = trainer.strategy.reduce(torch.stack(pseudo).mean(0), reduce_op="mean")
         pull = trainer.strategy.reduce(torch.stack(pulls).mean(), reduce_op="mean")
         patches = len(pseudo) * learner.run.batch * learner.run.ratio
-        wrong = collapse(seen, learner.reference.to(seen), patches * learner.met.to(seen))
+        share, chance = (part.to(seen) for part in learner.reference)
+        wrong = collapse(seen, share, patches * chance)
         if wrong is None:
             learner.healthy = True
         done = learner.caution < 2 * self.FACTOR**self.TIMES

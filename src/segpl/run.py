@@ -71,7 +71,7 @@ class Run:
     validate_every: PositiveInt = 50
     """Steps between validations; a checkpoint is kept after each."""
     compile: bool | None = None
-    """Compile the networks, which takes up to a minute and then saves some time; null does so in long runs in 3D."""
+    """Compile the networks: takes up to a minute and then saves time; null does so in long runs, if 3D or on a GPU."""
     spacing: tuple[PositiveFloat, ...] | None = None
     """Millimetres between voxels that images are resampled to; null leaves them as they are."""
     window: tuple[float, float] | None = None

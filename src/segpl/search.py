@@ -95,6 +95,10 @@ def search(
     wanted = _read(source, data)
     study = _study(optuna, file.stem, out, storage)
     _check_same(study, wanted, source, f"--storage {storage}" if storage else str(out))
+    # All trials have as many images a step as the first, however much memory is free where and when they begin.
+    batch = study.user_attrs.get("batch", _run(wanted, {}, wanted.seeds[0]).batch)
+    study.set_user_attr("batch", batch)
+    wanted = replace(wanted, settings={"batch": batch, **wanted.settings})
     ended = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
     count, done = trials or wanted.trials, len(study.get_trials(states=ended))
     console.print(f"{done} of {count} trials are done -> {out}")
@@ -129,13 +133,14 @@ def _study(optuna: Any, name: str, out: Path, storage: str | None) -> "optuna.St
 
 def _check_same(study: "optuna.Study", wanted: Search, source: Source, place: str) -> None:
     """Trials of other settings, on other cases, or from another space would count as this search's."""
-    cases = [case.name for case in read_dataset(wanted.data).training]
+    dataset = read_dataset(wanted.data)
+    cases = [(case.name, case.subject, bool(case.label)) for case in dataset.training + dataset.test]
     parts = source.values["settings"], wanted.seeds, repr(wanted.space), cases
     mine = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
     if study.user_attrs.get("searched", mine) != mine:
         raise UserError(
             f"{place} holds trials of another search called {study.study_name}, with other settings, seeds, space or "
-            "cases: give another --out, or the file another name."
+            "cases: give another --out, and with --storage the file another name."
         )
     study.set_user_attr("searched", mine)
 
@@ -167,8 +172,6 @@ def _read(source: Source, data: Path | None) -> Search:
     with source.blame(("settings",)):
         run = _run(wanted, {}, wanted.seeds[0])
         dataset = read_dataset(run.data)
-        # All trials have as many images a step, however much memory is free when they begin.
-        wanted = replace(wanted, settings={"batch": run.batch, **wanted.settings})
         if not training_cases(dataset, run.labelled, run.seed, run.validation, run.test).validation:
             raise UserError(f"{run.data} leaves no subject for validation, by which a search judges: label more scans.")
     first = {key: choice.examples()[0] for key, choice in wanted.space.items()}

@@ -33,7 +33,7 @@ from segpl.draws import Stream, seeds
 from segpl.errors import UserError
 from segpl.files import write_text
 from segpl.logbook import Logbook, ProgressBar, TensorBoard
-from segpl.monitor import Guard, Monitor, health, met, shares
+from segpl.monitor import Guard, Monitor, Reference, health, reference
 from segpl.processes import ALONE, Launcher, Processes, is_first, launcher
 from segpl.progress import console, in_words
 from segpl.provenance import write_provenance
@@ -47,16 +47,20 @@ class Learner(lightning.LightningModule):
     """One method learning on one set of steps, as Lightning wants to see it."""
 
     def __init__(
-        self, run: Run, build: Callable[[], nn.Module], steps: Steps, validation: list[Volume], directory: Path
+        self,
+        run: Run,
+        build: Callable[[], nn.Module],
+        steps: Steps,
+        validation: list[Volume],
+        reference: Reference,
+        directory: Path,
     ):
         super().__init__()
         self.build, self.directory, model = build, directory, build()
         self.run, self.model, self.steps, self.validation = run, model, steps, validation
         self.guard = Guard(directory / LAST, steps=max(1, run.validate_every // 2))
         self.probe = steps[0]
-        labels = [volume.y for volume in steps.labelled if volume.y is not None]
-        self.reference = torch.stack([shares(y[None].float()) for y in labels]).mean(0)
-        self.met = torch.stack([met(y, run.patch) for y in labels]).mean(0)
+        self.reference = reference
         self.caution, self.healthy = 1.0, False
         self.milestones: dict[str, float] = {}
         self.validated: list[Tensor] = []
@@ -119,7 +123,7 @@ class Learner(lightning.LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """And is taken up again, unless the run is another one by now."""
-        if checkpoint["settings"] != self._settings():
+        if checkpoint.get("settings", self._settings()) != self._settings():
             raise UserError(
                 f"{self.directory / RUN_FILE} was changed after the run had begun: give the changed file to --config, "
                 "with another --out."
@@ -180,13 +184,14 @@ def train(
     labelled, unlabelled, validation = (
         cache.volumes(part, dataset.task, run.preparation) for part in (cases.labelled, learnt, cases.validation)
     )
+    whole = reference([volume.y for volume in labelled if volume.y is not None], run.patch)
     if run.slices:
         labelled = keep_slices(labelled, run.slices, run.seed)
     if is_first():  # and only now: a scan that cannot be read leaves no run behind
         save_task(directory, dataset.task)
         _begin(run, cases, dataset.layout, directory)
     steps = Steps(labelled, unlabelled, run.seed, run.patch, run.batch, run.ratio, run.foreground)
-    learner = Learner(run, lambda: run.build(dataset.task), steps, validation, directory)
+    learner = Learner(run, lambda: run.build(dataset.task), steps, validation, whole, directory)
     if is_first():
         seconds = forecast(learner.operations) / (processes.devices * processes.nodes)
         console.print(f"{run.steps} steps: about {in_words(seconds)} of training on this machine")
@@ -208,7 +213,7 @@ def _fit(learner: Learner, directory: Path, processes: Processes, watchers: Sequ
         warnings.simplefilter("ignore")  # Lightning's advice on workers and intervals is settled here on purpose
         trainer = lightning.Trainer(
             default_root_dir=directory,
-            plugins=[_environment()],
+            plugins=[_environment(processes)],
             max_steps=run.steps,
             devices=processes.devices,
             num_nodes=processes.nodes,
@@ -243,18 +248,14 @@ def _fit(learner: Learner, directory: Path, processes: Processes, watchers: Sequ
             raise UserError(f"{last} cannot be read: delete it, and --resume begins again.") from None
 
 
-def _environment() -> ClusterEnvironment:
+def _environment(processes: Processes) -> ClusterEnvironment:
     """Who started the processes; Lightning takes every command in a SLURM job for one of its tasks.
 
     Nor does it put a run that is cut short back into SLURM's queue with a checkpoint of its own: --resume has ours.
     """
-    match launcher():
-        case Launcher.TORCHRUN:
-            return TorchElasticEnvironment()
-        case Launcher.SLURM:
-            return SLURMEnvironment(auto_requeue=False)
-        case Launcher.NONE:
-            return LightningEnvironment()
+    if processes == ALONE or launcher() is Launcher.NONE:
+        return LightningEnvironment()
+    return TorchElasticEnvironment() if launcher() is Launcher.TORCHRUN else SLURMEnvironment(auto_requeue=False)
 
 
 def _check(run: Run, directory: Path, resume: bool, processes: Processes) -> None:

@@ -71,8 +71,12 @@ def test_runs_that_differ_in_more_than_the_method_are_pointed_out(runs, capsys):
         settings = yaml.safe_load((run / "run.yaml").read_text())
         batch = 1 if run.name == "segpl-2" else 2
         (run / "run.yaml").write_text(yaml.safe_dump(settings | {"batch": batch, "steps": 400}))
+    write_run(runs / "unscored", "segpl", 7, 0.0)
+    (runs / "unscored/run.yaml").write_text(yaml.safe_dump({"method": {"name": "segpl"}, "steps": 7, "labelled": 2}))
+    for name in ("scores", "images"):
+        (runs / f"unscored/{name}.csv").unlink()
     print_comparison([runs], "supervised")
-    assert "Not only the method differs between these runs: batch (1, 2)." in capsys.readouterr().out
+    assert "Not only the method differs between the runs at 2 labelled: batch (1, 2)." in capsys.readouterr().out
 
 
 def test_a_study_gives_its_runs_their_names(tmp_path, capsys):

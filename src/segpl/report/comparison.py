@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from segpl.errors import UserError
-from segpl.report.material import RunFolder, gather
+from segpl.report.material import RunFolder, gather, runs_in
 from segpl.report.statistics import by_size, holm, mann_whitney, per_subject
 from segpl.report.tables import METRICS
 from segpl.report.verdict import Verdict, pairs, verdicts
@@ -24,9 +24,8 @@ UNCERTAINTY = ("brier", "ece", "nll", "aurc")
 def print_comparison(folders: Sequence[Path], baseline: str) -> None:
     """The verdict on every method, the tests behind it, the sizes it holds for, and how sure each method is."""
     material = gather(folders)
-    scored = [run.folder.absolute() for run in material.runs if scored_as(run.folder) is not None]
     for folder in folders:
-        if not any(run.is_relative_to(folder.absolute()) for run in scored):
+        if all(scored_as(run.folder) is None for run in runs_in(folder)):
             raise UserError(f"{folder} holds no scores.csv: make it with segpl evaluate {folder}.")
     console = Console(soft_wrap=True)
     found = verdicts(material.scores, baseline, labels_alone=material.labels_alone)
@@ -78,6 +77,8 @@ def certainty(runs: Sequence[RunFolder]) -> pd.DataFrame:
         for file in sorted(file.name for file in run.folder.iterdir() if OWN_DATA.fullmatch(file.name)):
             predicting = run.read(file)
             scores = run.table(file.replace("prediction_cost", "scores").replace(".json", ".csv"))
+            if scores.empty:  # an evaluation that was stopped, or wrote its scores elsewhere
+                continue
             clean = scores[scores["shift"] == "clean"]
             means = {name: per_subject(clean, name)["value"].mean() for name in UNCERTAINTY}
             origin = {"run": run.name, "method": run.method, "budget": run.budget, "seed": run.seed}

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from segpl.report.verdict import LABELS_ALONE
 from segpl.tidy import RUNS_FILE, read_table, scored_as
 
 KEYS = ["run", "method", "budget", "seed"]
+ALPHA_DECIDES = frozenset({"segpl", "segpl-em", "fixmatch", "cps", "cct", "mean-teacher"})
+"""Methods that learn nothing from unlabelled scans where alpha is 0; others have a puzzle or a phi to learn on them."""
 SAME = ("steps", "batch", "ratio", "patch", "channels", "strides", "learning_rate", "augment", "foreground", "spacing")
 """Settings that methods must share if the better one is to be better for being the method that it is."""
 
@@ -46,8 +48,7 @@ class RunFolder:
             method = method["base"]
         if not isinstance(method, dict):
             return method in LABELS_ALONE
-        # Where alpha is 0 they weigh nothing; self-loop's puzzle is made of them all the same.
-        return method.get("name") in LABELS_ALONE or (method.get("alpha") == 0 and method["name"] != "self-loop")
+        return method.get("name") in LABELS_ALONE or (method.get("alpha") == 0 and method.get("name") in ALPHA_DECIDES)
 
     @property
     def failure(self) -> str | None:
@@ -101,7 +102,7 @@ class Material:
     @property
     def labels_alone(self) -> set[str]:
         """Methods that never learnt from an unlabelled scan."""
-        return {run.method for run in self.runs if run.labels_alone}
+        return {run.method for run in self.runs} - {run.method for run in self.runs if not run.labels_alone}
 
     @property
     def budgets(self) -> list[str]:
@@ -116,13 +117,15 @@ class Material:
 
     @property
     def unlike(self) -> list[str]:
-        """What a fair comparison would have the same and these runs have not, in a sentence."""
-        seen: dict[str, set[str]] = {}
-        for run, key in product(self.runs, SAME):
-            if key in run.settings:
-                seen.setdefault(key, set()).add(json.dumps(run.settings[key]))
-        found = [f"{key} ({', '.join(sorted(values))})" for key, values in seen.items() if len(values) > 1]
-        return [f"Not only the method differs between these runs: {'; '.join(found)}."] if found else []
+        """What a fair comparison would have the same and these runs have not, in a sentence for each budget."""
+        said = []
+        for budget in self.budgets:
+            runs = [run.settings for run in self.runs if run.budget == budget and scored_as(run.folder) is not None]
+            seen = {key: {json.dumps(run[key]) for run in runs if key in run} for key in SAME}
+            found = [f"{key} ({', '.join(sorted(values))})" for key, values in seen.items() if len(values) > 1]
+            if found:
+                said.append(f"Not only the method differs between the runs at {budget}: {'; '.join(found)}.")
+        return said
 
     @property
     def failed(self) -> list[RunFolder]:
@@ -137,7 +140,10 @@ class Material:
 
 def gather(folders: Sequence[Path]) -> Material:
     """Read every run in `folders`: a run directory, a folder of some, or a study."""
-    runs = list({run.folder.resolve(): run for folder in folders for run in _runs(folder)}.values())
+    found: dict[Path, RunFolder] = {}
+    for run in chain.from_iterable(map(runs_in, folders)):
+        found.setdefault(run.folder.resolve(), run)
+    runs = list(found.values())
     doubles = {name for name, count in Counter(run.name for run in runs).items() if count > 1}
     if doubles:
         runs = [_renamed(run) if run.name in doubles else run for run in runs]
@@ -150,17 +156,18 @@ def gather(folders: Sequence[Path]) -> Material:
     extra["curves"] = [*extra["scores"], "curve", "x", "y", "voxels"]
     tables = {kind: _stacked(runs, kind, columns) for kind, columns in extra.items()}
     reports = [file for folder in folders for file in (*sorted((folder / "tables").glob("*.md")), folder / "cost.md")]
-    found = [file for file in reports if file.is_file()]
+    written = [file for file in reports if file.is_file()]
     return Material(
         list(folders),
         runs,
         **tables,
-        study_tables=found,
+        study_tables=written,
         regions=tasks[0]["regions"] if tasks else [],
     )
 
 
-def _runs(folder: Path) -> list[RunFolder]:
+def runs_in(folder: Path) -> list[RunFolder]:
+    """The folder itself if it is a run, else those in it; of a study, those that it names."""
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder: give a run directory, a folder of them, or a study.")
     inside = folder / "runs" if (folder / "runs").is_dir() else folder

@@ -45,7 +45,7 @@ def run_study(
         jobs = expand(study, source, out)
         evaluation, notes = Evaluation(list(study.shifts), study.samples), list[str]()
         if minutes is not None:
-            jobs, notes = _within(minutes, jobs, evaluation, out, workers or 1)
+            jobs, notes = _within(minutes, jobs, evaluation, out, workers or 1, on)
         write_text(out / RUNS_FILE, json.dumps({job.name: (job.method, job.budget) for job in jobs}, indent=2) + "\n")
         _execute(jobs, evaluation, out, executor, workers)
         files = write_study_tables(
@@ -76,11 +76,11 @@ def _alone(out: Path) -> Iterator[None]:
 
 
 def _within(
-    minutes: float, jobs: list[Job], evaluation: Evaluation, out: Path, workers: int
+    minutes: float, jobs: list[Job], evaluation: Evaluation, out: Path, workers: int, on: str
 ) -> tuple[list[Job], list[str]]:
     """The runs that fit into so many minutes, and what is left out, said before anything begins."""
     console.print("Timing each method...")
-    seconds = measure(jobs, evaluation, out, workers)
+    seconds = measure(jobs, evaluation, out, workers if on == "local" else 1)  # elsewhere a run has cores of its own
     left = {
         job.name: 0.0 if result(out / "runs" / job.name, evaluation) else seconds[job.method] / workers for job in jobs
     }

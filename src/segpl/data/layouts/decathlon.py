@@ -81,5 +81,5 @@ def _check_lists(folder: Path, description: Description) -> None:
         for name in entry.values() if isinstance(entry, dict) else [entry]:
             file = folder / str(name)
             numbered = file.with_name(file.name.replace(".", "_0000.", 1))
-            if not file.is_file() and not numbered.is_file():
+            if not file.exists() and not numbered.exists():  # a DICOM series is a folder
                 raise UserError(f"{file} is missing: dataset.json lists it, so add it or take it off the list.")
