@@ -16,7 +16,7 @@ from segpl.study.work import Evaluation, prepare
 
 def test_without_ray_one_sentence_says_how_to_get_it(study_file, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UserError, match=r"pip install 'segpl\[cluster\]'"):
+    with pytest.raises(UserError, match=r"pip install '.\[cluster\]'"):
         run_study(study_file, tmp_path / "out", on="ray")
     assert not (tmp_path / "out").exists()
 
