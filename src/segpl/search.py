@@ -96,7 +96,7 @@ def search(
     study = _study(optuna, file.stem, out, storage)
     _check_same(study, wanted, source, f"--storage {storage}" if storage else str(out))
     # All trials have as many images a step as the first, however much memory is free where and when they begin.
-    batch = study.user_attrs.get("batch", _run(wanted, {}, wanted.seeds[0]).batch)
+    batch = study.user_attrs.get("batch") or _run(wanted, {}, wanted.seeds[0]).batch
     study.set_user_attr("batch", batch)
     wanted = replace(wanted, settings={"batch": batch, **wanted.settings})
     ended = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)

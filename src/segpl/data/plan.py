@@ -24,6 +24,7 @@ SMALLEST = 16
 BYTES = 115
 """What a training step holds for each voxel of an image and each of the U-Net's first channels (83 to 113 measured)."""
 MEMORY = Path("/proc/meminfo")
+"""Where Linux says how much memory can be had."""
 LOOKED_AT = 5
 """How many images are opened to learn their grey values; the headers of all are read."""
 

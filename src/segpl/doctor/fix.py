@@ -29,6 +29,7 @@ def write_fixed(diagnosis: Diagnosis, target: Path) -> list[str]:
     if target.exists() and any(target.iterdir()):
         raise UserError(f"{target} is not empty: choose another folder for --fix.")
     digests = {finding.case.name: finding.digest for finding in diagnosis.findings}
+    axes = common_orientation(diagnosis.findings)
     written, left_out, training = set[str](), [], 0
     parts = [("Tr", case) for case in dataset.training] + [("Ts", case) for case in dataset.test]
     parts.sort(key=lambda each: each[1].label is None)  # of two copies the labelled one is worth more
@@ -38,7 +39,7 @@ def write_fixed(diagnosis: Diagnosis, target: Path) -> list[str]:
             continue
         written.add(digests[case.name])
         training += part == "Tr"
-        _write(target, part, case, dataset, common_orientation(diagnosis.findings))
+        _write(target, part, case, dataset, axes)
     write_text(target / "dataset.json", json.dumps(_description(dataset, training), indent=2) + "\n")
     return left_out
 
