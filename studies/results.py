@@ -7,6 +7,7 @@ python studies/results.py --take hippocampus=OUT     first take the scores of a 
 import argparse
 import json
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ import yaml
 from matplotlib.figure import Figure
 
 from segpl.files import write_text
-from segpl.report.statistics import mean_of_regions
+from segpl.report.statistics import LEVEL, interval, mean_of_regions
 from segpl.report.typeset import Cell, Mark, TextTable, markdown
-from segpl.report.verdict import Kind, Verdict, compare, verdicts
+from segpl.report.verdict import Kind, Verdict, compare, gains, pairs, verdicts
 from segpl.study.work import DONE
 from segpl.tidy import read_table
 
@@ -25,6 +26,8 @@ HERE = Path(__file__).parent
 KEPT, PAGE = HERE / "results", HERE.parent / "docs" / "results.md"
 OURS, PLAIN, CONTROL = "segpl-em", "supervised", "supervised-averaged"
 BESIDE, DEAREST = (CONTROL, "fixmatch", "cps", "mean-teacher"), "cps"
+LATER = (3, 4, 5)
+"""Seeds that were decided on when the scores of the others had been seen (docs/protocol.md)."""
 METRICS = ("iou", "dice")
 COLUMNS = ["run", "method", "labelled", "seed", "subject", "case", "region", "shift", "level", "metric", "value"]
 SHOWN = {"validation_iou": "validation subjects", "pseudo_iou": "unlabelled subjects, against their hidden truth"}
@@ -65,15 +68,63 @@ def section(folder: Path) -> Iterator[str]:
 
 def notes(name: str, study: dict[str, Any], scores: pd.DataFrame, found: Sequence[Verdict]) -> Iterator[str]:
     """What must be known beside the table: the answer, the rivals, and what is missing."""
-    yield from (one.sentence for one in found if one.comparison.method == OURS)
+    ours = [one for one in found if one.comparison.method == OURS]
+    yield from (one.sentence for one in ours)
+    yield from on_later_seeds(scores, budget_names(study))
+    yield from (on_power(scores, one, len(found)) for one in ours)
     yield from against_rivals(scores, budget_names(study))
-    yield "IoU is a mean over seeds, an effect one over test subjects: their differences may differ by a little."
+    yield on_subjects(scores)
     yield from on_steps(seconds_a_step(study["title"]))
-    done = set(scores[["labelled", "method", "seed"]].itertuples(index=False, name=None))
-    wanted = [(b, m, s) for b in study["budgets"] for m in study["methods"] for s in study["seeds"]]
-    if missing := len(wanted) - len(done):
-        yield f"{missing} of the study's {len(wanted)} runs have not been made."
+    yield from on_missing(study, scores)
     yield f"`segpl study studies/{name}.yaml --data DATA --out OUT` makes the runs."
+
+
+def on_later_seeds(scores: pd.DataFrame, names: dict[int | None, str]) -> Iterator[str]:
+    """What the seeds say by themselves that were added when others had been seen: a clean second trial."""
+    later = scores[scores["seed"].isin(LATER)]
+    seeds = f"the seeds {LATER[0]} to {LATER[-1]} by themselves, which were added when the others had been seen"
+    for labelled, name in names.items():
+        if (part := later[later["labelled"] == labelled]).size:
+            it = compare(part, OURS, PLAIN)
+            yield f"{OURS} less {PLAIN} at {name} labelled, {seeds}: {_effect(it.effect, it.low, it.high)}."
+
+
+def on_power(scores: pd.DataFrame, one: Verdict, family: int) -> str:
+    """How large an effect would have had to be, with as much spread, to be called one."""
+    it = one.comparison
+    differences = gains(pairs(scores[scores["labelled"] == it.labelled], it.method, it.baseline))
+    corrected = interval(differences, 1 - (1 - LEVEL) / family)
+    alone, among = ((each.high - each.low) / 2 for each in (it, corrected))
+    return (
+        f"With this spread an effect at {it.budget} labelled must be {alone:.1f} points for its interval to miss 0, "
+        f"and {among:.1f} to be called one as the clearest of {family}: smaller ones cannot be told here."
+    )
+
+
+def on_subjects(scores: pd.DataFrame) -> str:
+    """Who was tested, and why a column of means does not add up to a column of effects."""
+    tested = scores.groupby("seed")["subject"].nunique()
+    drawn = (
+        f"{tested.max()} test subjects a seed, {scores['subject'].nunique()} in all: a seed draws test, validation and "
+        "labelled subjects anew, so that ± is the spread of draws and trainings together"
+        if scores["subject"].nunique() > tested.max()
+        else f"The same {tested.max()} test subjects with every seed; validation and labelled ones are drawn anew"
+    )
+    return f"{drawn}. IoU and Dice are means over seeds, an effect is one over test subjects."
+
+
+def on_missing(study: dict[str, Any], scores: pd.DataFrame) -> Iterator[str]:
+    """Which runs of the study have not been made."""
+    done = set(scores[["labelled", "method", "seed"]].itertuples(index=False, name=None))
+    names = budget_names(study)
+    methods = [each["label"] if isinstance(each, dict) else each for each in study["methods"]]
+    wanted = list(product(names, methods, study["seeds"]))
+    where = []
+    for labelled, name in names.items():
+        seeds = sorted({seed for run in wanted if run not in done and run[0] == labelled for seed in run[2:]})
+        where += [f"at {name} labelled with seeds {', '.join(map(str, seeds))}"] * bool(seeds)
+    if where:
+        yield f"{len(wanted) - len(done)} of the study's {len(wanted)} runs have not been made, {' and '.join(where)}."
 
 
 def budget_names(study: dict[str, Any]) -> dict[int | None, str]:
@@ -117,12 +168,10 @@ def table(
     notes: Sequence[str],
 ) -> TextTable:
     """A row for each method and number of labelled subjects."""
-    part = scores[scores["metric"] == "iou"]
-    keys = ["method", "seed"]
     answers = {(one.comparison.labelled, one.comparison.method): one for one in found}
     groups = []
     for labelled, name in names.items():
-        seeds = mean_of_regions(part[part["labelled"] == labelled], [*keys, "subject"]).groupby(keys, sort=False).mean()
+        seeds, dice = (by_seed(scores[scores["labelled"] == labelled], metric) for metric in METRICS)
         means = seeds.groupby("method", sort=False).agg(["mean", "std", "count"])
         rows = {str(method): row for method, row in means.iterrows()}
         marks = dict(zip(means["mean"].nlargest(2).index, (Mark.BEST, Mark.SECOND), strict=False))
@@ -132,15 +181,27 @@ def table(
                     Cell(name),
                     Cell(method),
                     Cell(_spread(row), marks.get(method, Mark.NONE)),
+                    Cell(f"{100 * dice[method].mean():.1f}"),
                     *_answer(answers.get((labelled, method))),
-                    Cell(f"{row['count']:.0f}"),
+                    Cell(_ahead(seeds[method], seeds[PLAIN]) if method != PLAIN else f"{row['count']:.0f}"),
                     Cell(f"{steps[method] / steps[DEAREST]:.2f}" if method in steps else "–"),
                 ]
                 for method, row in rows.items()
             ]
         )
-    columns = ["labelled", "method", "IoU %", "over supervised", "p (Holm)", "verdict", "seeds", "step"]
+    columns = ["labelled", "method", "IoU %", "Dice %", "over supervised", "p (Holm)", "verdict", "seeds ahead", "step"]
     return TextTable(title, columns, groups, notes)
+
+
+def by_seed(scores: pd.DataFrame, metric: str) -> pd.Series:
+    """The mean over test subjects, regions averaged, of each method and seed."""
+    keys = ["method", "seed"]
+    subjects = mean_of_regions(scores[scores["metric"] == metric], [*keys, "subject"])
+    return subjects.groupby(keys, sort=False).mean()
+
+
+def _ahead(seeds: pd.Series, plain: pd.Series) -> str:
+    return f"{(seeds > plain[seeds.index]).sum()} of {len(seeds)}"
 
 
 def _spread(row: pd.Series) -> str:
