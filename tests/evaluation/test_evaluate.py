@@ -12,6 +12,7 @@ import torch
 from segpl import scores
 from segpl.data.layouts import read_dataset
 from segpl.data.loading import load_truth
+from segpl.errors import UserError
 from segpl.evaluation import evaluate
 from segpl.evaluation.judging import Judge
 from segpl.evaluation.shifts import FGSM, Clean, OutOfDistribution, parse_shifts
@@ -146,6 +147,29 @@ def test_nobody_whom_the_run_has_seen_is_tested_on_its_own_data_by_name(director
     monkeypatch.setattr("segpl.evaluation.cases_for_test", lambda *_: read_dataset(run.data).test + training[:1])
     table = read_table(evaluate(directory, run.data))
     assert not set(table["subject"]) & seen
+
+
+def test_other_data_without_a_test_part_are_scored_whole_but_for_whom_the_run_has_seen(directory, tmp_path):
+    """They may be the run's own, moved; others of a name that the run has not seen are all new to it."""
+    moved = shutil.copytree(read_run(directory).data, tmp_path / "moved")
+    for part in ("images", "labels"):
+        shutil.rmtree(moved / f"{part}Ts")
+    with pytest.raises(UserError, match="no labelled test case"):
+        evaluate(directory, moved)
+    labelled = [file.name.removesuffix(".nii.gz") for file in (moved / "labelsTr").iterdir()]
+    assert len(labelled) >= 2
+    for case in labelled[1:]:
+        for file in [*moved.glob(f"imagesTr/{case}_*"), moved / f"labelsTr/{case}.nii.gz"]:
+            file.rename(file.with_name(f"new_{file.name}"))
+    assert set(read_table(evaluate(directory, moved))["case"]) == {f"new_{case}" for case in labelled[1:]}
+
+
+def test_two_folders_of_one_name_do_not_take_each_others_place(directory, tmp_path):
+    one, other = (shutil.copytree(read_run(directory).data, tmp_path / site / "scans") for site in "ab")
+    expected = evaluate(directory, one).read_bytes()
+    with pytest.raises(UserError, match=r"has the scores of .*a/scans, and .*b/scans would take their place"):
+        evaluate(directory, other)
+    assert evaluate(directory, one).read_bytes() == expected
 
 
 def test_other_weights_make_all_numbers_anew(directory):

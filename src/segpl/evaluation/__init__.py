@@ -43,8 +43,11 @@ def evaluate(
     """
     run, task = read_run(directory), read_task(directory)
     split = json.loads((directory / SPLIT_FILE).read_text(encoding="utf-8"))
-    seen = [] if data and data.resolve() != run.data.resolve() else split["subjects"]
-    cases = _test_cases(_dataset(data or run.data, task, directory), run, seen)[:first]
+    elsewhere = data.resolve() if data and data.resolve() != run.data.resolve() else None
+    dataset = _dataset(elsewhere or run.data, task, directory)
+    cases = (_strangers(dataset, split) if elsewhere else _held_out(dataset, run, split))[:first]
+    if not cases:
+        raise UserError(f"{dataset.folder} has no labelled test case: add some to its test part.")
     suffix = (f"-{data.resolve().name}" if data else "") + (f"-{samples}-samples" if samples > 1 else "")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = load_model(directory, run).to(device).requires_grad_(False)
@@ -58,7 +61,8 @@ def evaluate(
     # Fitted to plain predictions, however many samples are asked for: the order of evaluations must not matter.
     temperature = _temperature(replace(judge, samples=1, rates=[], clean={}), directory, split["validation"])
     key = {"version": VERSION, "samples": samples, "tolerance": tolerance, "temperature": temperature}
-    ledger = Ledger(measured, key | _contents(directory, cases))
+    ledger = Ledger(measured, key | _contents(directory, cases) | ({"data": str(elsewhere)} if elsewhere else {}))
+    _check_owner(ledger)
     ledger.open()
     _measure(ledger, judge, cases, shifts, temperature, directory.name)
     if judge.rates:
@@ -92,12 +96,34 @@ def _dataset(folder: Path, task: Task, directory: Path) -> Dataset:
     return dataset
 
 
-def _test_cases(dataset: Dataset, run: Run, seen: Sequence[str]) -> list[Case]:
+def _held_out(dataset: Dataset, run: Run, split: dict[str, list[str]]) -> list[Case]:
     """Labels that were added since may have moved the split: whoever the run has seen is never a test subject."""
-    cases = [case for case in cases_for_test(dataset, run.seed, run.test) if case.subject not in seen]
-    if not cases:
-        raise UserError(f"{dataset.folder} has no labelled test case: add some to its test part.")
-    return cases
+    drawn = cases_for_test(dataset, run.seed, run.test)
+    return [case for case in drawn if case.subject not in split["subjects"]]
+
+
+def _strangers(dataset: Dataset, split: dict[str, list[str]]) -> list[Case]:
+    """The test part of other data or, where it has none, all that is labelled, since nobody trains there.
+
+    But it may be the run's own data, moved: subjects whose names the run knows are left out.
+    """
+    if tested := [case for case in dataset.test if case.label]:
+        return tested
+    labelled = [case for case in dataset.training if case.label]
+    strangers = [case for case in labelled if case.subject not in split["subjects"]]
+    if known := len(labelled) - len(strangers):
+        console.print(f"{dataset.folder}: {known} cases are left out, because the run has seen subjects of their names")
+    return strangers
+
+
+def _check_owner(ledger: Ledger) -> None:
+    """Scores on other data carry the name of its folder, and two folders may have one name."""
+    before, now = ledger.before().get("data"), ledger.key.get("data")
+    if before and before != now:
+        raise UserError(
+            f"{ledger.folder} has the scores of {before}, and {now} would take their place: rename its folder, or "
+            f"remove {ledger.folder}."
+        )
 
 
 def _temperature(judge: Judge, directory: Path, validation: Sequence[str]) -> float | None:

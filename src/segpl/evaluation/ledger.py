@@ -13,7 +13,7 @@ from segpl.evaluation.shifts import Shift
 from segpl.files import file_name, write_text
 from segpl.tidy import read_table
 
-DONE = ".scores.csv"
+DONE, KEY = ".scores.csv", "key.json"
 
 
 class Tables(NamedTuple):
@@ -35,12 +35,16 @@ class Ledger:
     key: dict[str, Any]
     """What determines the numbers: weights, data, samples. Under another key nothing is taken over."""
 
+    def before(self) -> dict[str, Any]:
+        """The key under which this folder was measured; empty where nothing was."""
+        file = self.folder / KEY
+        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
     def open(self) -> None:
         """Forget what was measured under another key."""
-        file, key = self.folder / "key.json", json.dumps(self.key, indent=2, sort_keys=True) + "\n"
-        if not file.is_file() or file.read_text(encoding="utf-8") != key:
+        if self.before() != self.key:
             shutil.rmtree(self.folder, ignore_errors=True)
-            write_text(file, key)
+            write_text(self.folder / KEY, json.dumps(self.key, indent=2, sort_keys=True) + "\n")
 
     def has(self, case: str, shift: Shift) -> bool:
         """Whether this was measured."""
