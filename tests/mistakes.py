@@ -35,6 +35,18 @@ def forget_a_label(folder):
     (folder / "dataset.json").write_text(json.dumps(description))
 
 
+def call_a_channel_ct(folder):
+    description = json.loads((folder / "dataset.json").read_text())
+    description["channel_names"]["0"] = "CT"
+    (folder / "dataset.json").write_text(json.dumps(description))
+
+
+def number_channels_from_one(folder):
+    description = json.loads((folder / "dataset.json").read_text())
+    description["channel_names"] = {str(int(key) + 1): name for key, name in description["channel_names"].items()}
+    (folder / "dataset.json").write_text(json.dumps(description))
+
+
 def crop_a_label(folder):
     file = folder / "labelsTr/tumour_000.nii.gz"
     nibabel.save(nibabel.load(file).slicer[:50], file)
@@ -117,6 +129,14 @@ def no_unlabelled_images(folder):
 
 MISTAKES = [
     (break_nothing, ["--set", "window=[0, 100]"], "has no channel called CT, CTA or HU"),
+    (number_channels_from_one, [], "the channels are numbered 1, 2, 3, 4: number them 0, 1 and so on"),
+    (break_nothing, ["--set", "orientation=ras"], "orientation is ras, but it takes a letter of LR, one of PA"),
+    (break_nothing, ["--set", "orientation=RAA"], "orientation is RAA, but it takes a letter"),
+    (
+        call_a_channel_ct,
+        ["--set", "window=[300, -100]"],
+        "window is [300.0, -100.0], but it takes the lower value first",
+    ),
     (break_nothing, ["--set", "spacing=[1]"], "spacing is [1.0], but it takes 2 or 3 numbers"),
     (
         break_nothing,

@@ -97,6 +97,20 @@ def test_fix_writes_a_copy_that_is_sound_and_leaves_the_original(folder, doctor,
     assert mended.dataset.task == read_dataset(folder).task
 
 
+@pytest.mark.parametrize("kind", ["int64", "uint64", "float16", "bool"])
+def test_fix_writes_every_kind_of_number_that_is_read(kind, doctor, tmp_path):
+    values = np.random.default_rng(0).integers(0, 2 if kind == "bool" else 900, (2, 16, 16, 3)).astype(kind)
+    for name, image in zip("ab", values, strict=True):
+        np.save(tmp_path / f"{name}.npy", image)
+    np.save(tmp_path / "label.npy", values[0] > values[0].mean())
+    (tmp_path / "list.csv").write_text("case,image,label\na,a.npy,label.npy\nb,b.npy,\n")
+    doctor(tmp_path / "list.csv", "--fix", tmp_path / "fixed")
+    found = sorted((tmp_path / "fixed/imagesTr").iterdir())
+    assert len(found) == 2
+    for file, image in zip(found, values, strict=True):
+        assert (np.asarray(nibabel.load(file).dataobj) == image).all()
+
+
 def test_fix_writes_strange_names_where_they_are_found_again(folder, doctor, tmp_path):
     """A manifest may call a case a/b, which is no file; and of training cases alone `numTraining` speaks."""
     channels = sorted((folder / "imagesTr").glob("tumour_000_*"))

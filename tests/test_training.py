@@ -14,6 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+import segpl
 from segpl.errors import UserError
 from segpl.methods import METHODS
 from segpl.progress import in_words
@@ -138,6 +139,14 @@ def test_training_never_touches_the_test_cases(tumours, tmp_path):
     assert_same(tmp_path / "whole", tmp_path / "garbage")
 
 
+def test_from_python_a_stopped_run_goes_on_without_being_told_again(tumours, tmp_path, monkeypatch):
+    run = plan_run(tumours, {"method": "segpl", "patch": [32, 32], **SMALL})
+    train(run, tmp_path / "undisturbed")
+    train_to_step_3(run, tmp_path / "stopped", monkeypatch)
+    segpl.train(tumours, tmp_path / "stopped", resume=True)
+    assert_same(tmp_path / "undisturbed", tmp_path / "stopped")
+
+
 def test_a_run_directory_is_not_overwritten(planned, tmp_path):
     run = planned("supervised")
     train(run, tmp_path / "run")
@@ -150,6 +159,10 @@ def test_a_run_directory_is_not_overwritten(planned, tmp_path):
     edited.save(tmp_path / "run")
     with pytest.raises(UserError, match=r"run.yaml was changed after the run had begun: give the changed file to"):
         train(edited, tmp_path / "run", resume=True)
+    last = tmp_path / "run/checkpoints/last.ckpt"
+    last.write_bytes(last.read_bytes()[:-2000])
+    with pytest.raises(UserError, match=r"last.ckpt cannot be read: delete it, and --resume begins again"):
+        train(run, tmp_path / "run", resume=True)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.txt").write_text("precious")
     with pytest.raises(UserError, match="mine is not empty"):

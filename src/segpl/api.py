@@ -5,17 +5,18 @@ from typing import Any
 
 from segpl.named import merged
 from segpl.prediction import Prediction, Predictor, load
-from segpl.run import plan_run
+from segpl.run import asked_before, for_method, plan_run
 from segpl.training import train as train_run
 
 __all__ = ["Prediction", "Predictor", "load", "train"]
 
 
 def train(
-    data: str | Path, out: str | Path, *, method: str = "segpl-em", resume: bool = False, **settings: Any
+    data: str | Path, out: str | Path, *, method: str | None = None, resume: bool = False, **settings: Any
 ) -> Path:
     """Train on a data folder and return the run directory, `out`; `settings` are those of `segpl train --set`.
 
+    The method is segpl-em unless another is named. A run that goes on (`resume`) needs no setting again.
     A setting of the method is written with two underscores for the dot: `method__alpha=0.1`.
 
     >>> import segpl
@@ -24,5 +25,6 @@ def train(
     (64, 64, 12)
     """
     dotted = {key.replace("__", "."): value for key, value in settings.items()}
-    run = plan_run(Path(data), merged({"method": method}, dotted))
+    before = asked_before(Path(out), resume)
+    run = plan_run(Path(data), merged({**before, "method": for_method(before["method"], method)}, dotted))
     return train_run(run, Path(out), resume=resume)

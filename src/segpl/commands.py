@@ -46,11 +46,10 @@ def train(options: argparse.Namespace) -> None:
     from segpl.data.cache import Cache, default_folder
     from segpl.named import merged
     from segpl.processes import is_first, taking_part
-    from segpl.run import RUN_FILE, for_method, plan_run, preset, read_yaml
+    from segpl.run import asked_before, for_method, plan_run, preset, read_yaml
     from segpl.training import train
 
-    started = options.out / RUN_FILE
-    settings = read_yaml(started) if options.resume and started.is_file() else {"method": "segpl-em"}
+    settings = asked_before(options.out, options.resume)
     if options.config:
         settings |= read_yaml(preset(options.config))
     settings["method"] = for_method(settings["method"], options.method)

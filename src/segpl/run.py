@@ -89,6 +89,11 @@ class Run:
             raise UserError("strides must have 3 levels or more, a number for each axis, and divide the patch evenly.")
         if self.spacing is not None and len(self.spacing) not in (2, 3):
             raise UserError(f"spacing is {list(self.spacing)}, but it takes 2 or 3 numbers, in millimetres.")
+        if self.window is not None and self.window[0] >= self.window[1]:
+            raise UserError(f"window is {list(self.window)}, but it takes the lower value first.")
+        axes = self.orientation or "RAS"
+        if len(axes) != 3 or not all(len({*axes} & {*pair}) == 1 for pair in ("LR", "PA", "IS")):
+            raise UserError(f"orientation is {axes}, but it takes a letter of LR, one of PA and one of IS, as in RAS.")
         if self.slices and len(self.patch) == 3:
             raise UserError(f"slices is {self.slices}, but the patch {list(self.patch)} is a volume: give labelled.")
 
@@ -164,6 +169,12 @@ def preset(name: Path) -> Path:
     """The file that a name such as brats stands for, unless there is a file of that name."""
     known = Path(__file__).parent / "presets" / f"{name}.yaml"
     return known if known.is_file() and not name.is_file() else name
+
+
+def asked_before(directory: Path, resume: bool) -> dict[str, Any]:
+    """The settings to begin with: those of the run in this directory if it goes on, else the default method."""
+    started = directory / RUN_FILE
+    return read_yaml(started) if resume and started.is_file() else {"method": "segpl-em"}
 
 
 def for_method(settings: Any, name: str | None) -> Any:

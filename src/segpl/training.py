@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
+from zipfile import is_zipfile
 
 import lightning
 import torch
@@ -244,8 +244,6 @@ def _fit(learner: Learner, directory: Path, processes: Processes, watchers: Sequ
                 trainer.fit(learner, ckpt_path=last if last.is_file() else None, weights_only=False)
         except SystemExit:  # what Lightning makes of Ctrl-C
             raise KeyboardInterrupt from None
-        except (UnpicklingError, EOFError):
-            raise UserError(f"{last} cannot be read: delete it, and --resume begins again.") from None
 
 
 def _environment(processes: Processes) -> ClusterEnvironment:
@@ -269,6 +267,8 @@ def _check(run: Run, directory: Path, resume: bool, processes: Processes) -> Non
     begun = (directory / LAST).is_file() or (directory / WEIGHTS_FILE).is_file()
     if begun and not resume:
         raise UserError(f"{directory} holds a run already: add --resume to go on with it, or choose another --out.")
+    if (directory / LAST).is_file() and not is_zipfile(directory / LAST):  # as torch saves; a cut one has no end
+        raise UserError(f"{directory / LAST} cannot be read: delete it, and --resume begins again.")
     kept = read_run(directory).mapping() if begun else {}
     changed = [f"{key}: {kept[key]}" for key, value in run.mapping().items() if begun and kept[key] != value]
     if changed and changed[0].partition(":")[0] != "why":

@@ -133,6 +133,15 @@ def test_the_cache_stays_below_its_limit(data, tmp_path):
     assert len(list((tmp_path / "cache/volumes").iterdir())) == 2
 
 
+def test_many_small_readings_stay_below_the_limit_too(data, tmp_path):
+    """Each of them builds far less than a twentieth of what the cache may hold."""
+    size = load(data.training[0], data.task, Preparation()).x.numel() * 4
+    cache = Cache(tmp_path / "cache", limit=42 * size)
+    for width in range(50):
+        cache.volumes(data.training[:1], data.task, Preparation(window=(0, 1000 + width)))
+    assert 30 < len(list((tmp_path / "cache/volumes").iterdir())) < 42
+
+
 def test_data_larger_than_the_limit_are_prepared_once_and_stay_readable(data, tmp_path, monkeypatch):
     prepared = []
     monkeypatch.setattr(segpl.data.cache, "load", lambda case, *rest: prepared.append(case.name) or load(case, *rest))

@@ -189,6 +189,15 @@ def test_paper(paper):
     assert dataset.task == Task(("image",), (Region("label 1", (1,), 1), Region("label 3", (3,), 3)))
 
 
+def test_channels_are_named_by_their_numbers_in_whatever_order(nnunet):
+    expected = read_dataset(nnunet).task.channels
+    description = json.loads((nnunet / "dataset.json").read_text())
+    assert len(description["channel_names"]) > 1
+    description["channel_names"] = dict(reversed(description["channel_names"].items()))
+    (nnunet / "dataset.json").write_text(json.dumps(description))
+    assert read_dataset(nnunet).task.channels == expected
+
+
 def test_manifest_with_a_column_per_channel(manifest):
     dataset = read_dataset(manifest)
     assert dataset.task == Task(("flair", "t2"), (Region("foreground", (1,), 1),))
@@ -198,6 +207,13 @@ def test_manifest_with_a_column_per_channel(manifest):
     assert labelled(dataset.test) == ["b1"]
     assert dataset.test[0].images == (manifest / "scans/b1_flair.nii.gz", manifest / "scans/b1_t2.nii.gz")
     assert read_dataset(manifest / "list.csv").training == dataset.training
+
+
+def test_tables_of_ours_among_the_scans_are_no_manifests(manifest):
+    expected = read_dataset(manifest)
+    (manifest / "cases.csv").write_text("case,region,volume_ml\na1,foreground,3.2\n")
+    (manifest / "rank.csv").write_text("rank,case,score,reason,file\n1,a2,0.5,new,scans/a2_t2.nii.gz\n")
+    assert read_dataset(manifest) == expected
 
 
 def test_manifest_with_one_image_of_several_channels(tmp_path):

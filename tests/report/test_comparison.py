@@ -97,6 +97,15 @@ def test_a_study_gives_its_runs_their_names(tmp_path, capsys):
     assert "help: control" not in printed
 
 
+def test_runs_without_what_predicting_cost_are_compared_all_the_same(runs, capsys):
+    for file in runs.glob("*/prediction_cost*.json"):
+        file.unlink()
+    print_comparison([runs], "supervised")
+    printed = capsys.readouterr().out
+    assert "IoU points" in printed
+    assert "what they cost" not in printed
+
+
 def test_certainty_has_a_row_for_each_number_of_samples(runs):
     write_run(runs / "segpl-0", "segpl", 0, 0.1, samples=5)
     table = certainty(gather([runs / "segpl-0"]).runs).set_index("samples")

@@ -257,6 +257,10 @@ def test_priors_of_every_kind_have_moments():
     assert prior_moments({"name": "normal", "mean": 0.4, "deviation": 0.2}) == (0.4, 0.2)
     assert prior_moments({"name": "beta", "a": 12, "b": 12}) == pytest.approx((0.5, 0.1))
     assert prior_moments({"name": "categorical", "thresholds": [0.2, 0.4]}) == pytest.approx((0.3, 0.1))
+    weighted = {"name": "categorical", "thresholds": [0.2, 0.4], "weights": [3, 1]}
+    assert prior_moments(weighted) == pytest.approx((0.25, 0.03**0.5 / 2))
+    assert prior_moments({"name": "fixed", "threshold": 0.3}) == (0.3, 0)
+    assert prior_moments({"name": "uniform"}) == pytest.approx((0.5, 0.288675))
     assert np.isnan(prior_moments({})).all()
 
 

@@ -66,7 +66,10 @@ class Cache:
                 self._prune(entry)
                 built = 0
         # Many at once: small things that stay between large ones that go would keep the memory of those.
-        return found + opened()
+        found += opened()
+        if built:
+            self._prune(entry)
+        return found
 
     def _volume(self, entry: Path, case: Case, task: Task, preparation: Preparation) -> Volume:
         for _ in range(3):  # another process may clear the entry away between two lines

@@ -49,11 +49,23 @@ def _write(target: Path, part: str, case: Case, dataset: Dataset, axes: str) -> 
     assert not list(complaints(scan, dataset.task)), "only sound cases have a digest"
     channels = [(image, channel) for image in scan.images for channel in image.values]
     for number, (image, channel) in enumerate(channels):
-        _reoriented(target / f"images{part}/{file_name(case.name)}_{number:04}.nii.gz", channel, image, axes)
+        _reoriented(target / f"images{part}/{file_name(case.name)}_{number:04}.nii.gz", _storable(channel), image, axes)
     if scan.label and np.any(scan.label.values):
-        kinds = [np.min_scalar_type(int(edge)) for edge in (scan.label.values.min(), scan.label.values.max())]
-        values = scan.label.values[0].astype(np.result_type(*kinds))
+        values = _whole(scan.label.values[0])
         _reoriented(target / f"labels{part}/{file_name(case.name)}.nii.gz", values, scan.images[0], axes)
+
+
+def _storable(channel: np.ndarray) -> np.ndarray:
+    """The same values in a type that NIfTI has, which truth values, half floats and 64-bit integers are not."""
+    if channel.dtype.kind == "f":
+        return channel.astype(np.promote_types(channel.dtype, np.float32))
+    return _whole(channel) if channel.dtype.kind == "b" or channel.dtype.itemsize > 4 else channel
+
+
+def _whole(values: np.ndarray) -> np.ndarray:
+    """As the smallest integers that hold them."""
+    kinds = [np.min_scalar_type(int(edge)) for edge in (values.min(), values.max())]
+    return values.astype(np.result_type(*kinds))
 
 
 def _reoriented(file: Path, voxels: np.ndarray, grid: Image, axes: str) -> None:

@@ -42,7 +42,7 @@ def from_memory(image: Any, spacing: Sequence[float] | None, orientation: str | 
     """An array is taken to lie as the training images do; images of nibabel and SimpleITK say how they lie."""
     name, header = Path(f"the {type(image).__name__}"), None
     if isinstance(image, np.ndarray):
-        steps = [*(spacing or ()), 1.0, 1.0, 1.0][:3]
+        steps = [*(() if spacing is None else spacing), 1.0, 1.0, 1.0][:3]
         values, affine, orientation = image.reshape(array_shape(name, image.shape)), np.diag([*steps, 1.0]), None
     elif isinstance(image, SpatialImage):
         x, y, z, *others = (*image.shape, 1, 1)[: max(image.ndim, 3)]

@@ -37,8 +37,9 @@ def print_comparison(folders: Sequence[Path], baseline: str) -> None:
     Console().print(_tests(found, material.images))
     console.print("IoU in % by size of the foreground (per cent of the image, images as in the paper)")
     Console().print(_sizes(material.images))
-    console.print("How far the probabilities can be believed (lower is better), and what they cost")
-    Console().print(_certainty(material.runs))
+    if len(rows := certainty(material.runs)):  # none where scores were copied without what predicting cost
+        console.print("How far the probabilities can be believed (lower is better), and what they cost")
+        Console().print(_certainty(rows))
 
 
 def _tests(found: Sequence[Verdict], images: pd.DataFrame) -> Table:
@@ -87,8 +88,7 @@ def certainty(runs: Sequence[RunFolder]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _certainty(runs: Sequence[RunFolder]) -> Table:
-    rows = certainty(runs)
+def _certainty(rows: pd.DataFrame) -> Table:
     table = _table("samples", *(METRICS[name].title for name in UNCERTAINTY), "training s", "Mvoxel/s")
     for (method, budget, samples), group in rows.groupby(["method", "budget", "samples"], sort=False):
         shown = [f"{METRICS[name].factor * group[name].mean():.{METRICS[name].digits}f}" for name in UNCERTAINTY]

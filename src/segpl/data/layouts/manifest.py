@@ -55,7 +55,7 @@ class Row:
 
 
 def recognises(folder: Path) -> bool:
-    """A CSV file with a column `case` or `image`, or the folder of one."""
+    """A CSV file with a column `case` or `image`, or a folder with one that cannot be another kind of table."""
     return bool(_manifests(folder))
 
 
@@ -76,8 +76,16 @@ def read(folder: Path) -> Dataset:
 
 
 def _manifests(folder: Path) -> list[Path]:
-    files = sorted(folder.glob("*.csv")) if folder.is_dir() else [folder] if folder.suffix.lower() == ".csv" else []
-    return [file for file in files if file.is_file() and {"case", "image"} & set(_columns(_lines(file)))]
+    if not folder.is_dir():
+        named = folder.is_file() and folder.suffix.lower() == ".csv"
+        return [folder] if named and {"case", "image"} & set(_columns(_lines(folder))) else []
+    return [file for file in sorted(folder.glob("*.csv")) if file.is_file() and _lists_scans(file)]
+
+
+def _lists_scans(file: Path) -> bool:
+    """Volumes and orders of scans, which segpl writes where it is told to, name cases too."""
+    known = set(_columns(_lines(file))) & set(RESERVED)
+    return "image" in known or ("case" in known and len(known) > 1)
 
 
 def _lines(file: Path) -> list[str]:

@@ -35,12 +35,20 @@ def read(folder: Path) -> Dataset:
     """The data set in `folder`; images of `imagesTr` or `imagesUn` without a label are unlabelled training images."""
     file = folder / "dataset.json"
     description = _description(file)
-    task = Task(tuple(description.channel_names.values()), _regions(description, file))
+    task = Task(in_order(description.channel_names, file), _regions(description, file))
     training = numbered_cases(folder, "Tr", description) + numbered_cases(folder, "Un", description)
     test = numbered_cases(folder, "Ts", description)
     if not training and not test:
         raise UserError(f"{folder} holds no image that ends in {description.file_ending}: put some into imagesTr.")
     return Dataset(folder, task, training, test, layout=NAME)
+
+
+def in_order(channels: dict[str, str], file: Path) -> tuple[str, ...]:
+    """The names of the channels in the order of their numbers, which need not be that of the file."""
+    numbers = [str(number) for number in range(len(channels))]
+    if set(channels) != set(numbers):
+        raise UserError(f"{file}: the channels are numbered {', '.join(channels)}: number them 0, 1 and so on.")
+    return tuple(channels[number] for number in numbers)
 
 
 def contents(file: Path) -> dict[str, Any]:

@@ -58,19 +58,31 @@ def thresholds(material: Material) -> pd.DataFrame:
     means = log.groupby([*CELL, "step"], sort=False)[wanted].mean().reset_index()
     settings = {(run.method, run.budget): run.settings.get("method", {}) for run in material.runs}
     pairs = zip(means["method"], means["budget"], strict=True)
-    priors = np.array([prior_moments(settings[pair].get("prior", {})) for pair in pairs]).reshape(-1, 2)
+    priors = np.array([prior_moments(_prior(settings[pair])) for pair in pairs]).reshape(-1, 2)
     return means.assign(prior_mean=priors[:, 0], prior_deviation=priors[:, 1])
+
+
+def _prior(method: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a method believes of T beforehand; an ensemble, what its members believe."""
+    return method.get("prior") or (_prior(method["base"]) if "base" in method else {})
 
 
 def prior_moments(prior: Mapping[str, Any]) -> tuple[float, float]:
     """Mean and deviation of a prior as run.yaml describes it; undefined where it has none."""
-    if {"mean", "deviation"} <= prior.keys():
-        return float(prior["mean"]), float(prior["deviation"])
-    if {"a", "b"} <= prior.keys():
-        beta = stats.beta(prior["a"], prior["b"])
-        return float(beta.mean()), float(beta.std())
-    values = prior.get("thresholds")
-    return (float(np.mean(values)), float(np.std(values))) if values else (np.nan, np.nan)
+    match prior:
+        case {"mean": mean, "deviation": deviation}:
+            return float(mean), float(deviation)
+        case {"a": a, "b": b}:
+            return float(stats.beta.mean(a, b)), float(stats.beta.std(a, b))
+        case {"thresholds": values}:
+            mean = np.average(values, weights=prior.get("weights") or None)
+            variance = np.average((np.array(values) - mean) ** 2, weights=prior.get("weights") or None)
+            return float(mean), float(np.sqrt(variance))
+        case {"name": "uniform"}:
+            return 0.5, 12**-0.5
+        case {"name": "fixed"}:
+            return float(prior["threshold"]), 0.0
+    return np.nan, np.nan
 
 
 def draw_thresholds(numbers: pd.DataFrame) -> Figure:
