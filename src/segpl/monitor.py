@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
+from math import log
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -25,7 +26,7 @@ class Learner(Protocol):
     caution: float
     """The factor that alpha is backed off by."""
     healthy: bool
-    """Whether the last checkpoint had healthy pseudo-labels."""
+    """Whether pseudo-labels have been healthy once: the guard keeps the last checkpoint so from then on."""
     milestones: dict[str, float]
     """What is logged once a validation."""
 
@@ -152,8 +153,7 @@ class Guard(Callback):
         wrong = collapse(seen, share, patches * chance)
         if wrong is None:
             learner.healthy = True
-        done = learner.caution < 2 * self.FACTOR**self.TIMES
-        if wrong is None or done or (not learner.healthy and pull < self.YOUNG):
+        if wrong is None or self._acts(learner) == self.TIMES or (not learner.healthy and pull < self.YOUNG):
             return
         learner.caution *= self.FACTOR
         went_back = self._go_back(trainer, learner)
@@ -161,6 +161,10 @@ class Guard(Callback):
             f"step {trainer.global_step}: the pseudo-labels have gone {wrong} and the labels are not. alpha is now "
             f"{learner.caution:g} of what it was{went_back}. (Switch this off with --set guard=false.)"
         )
+
+    def _acts(self, learner: Learner) -> int:
+        """How often it has stepped in; alpha itself keeps count."""
+        return round(log(learner.caution, self.FACTOR))
 
     def _go_back(self, trainer: Trainer, learner: Learner) -> str:
         optimiser = trainer.optimizers[0]
@@ -170,7 +174,7 @@ class Guard(Callback):
             weights = {name.removeprefix("model."): weight for name, weight in checkpoint["state_dict"].items()}
             optimiser.load_state_dict(checkpoint["optimizer_states"][0])
             said = ", and the weights are those of the last healthy checkpoint"
-        elif learner.caution < self.FACTOR:
+        elif self._acts(learner) > 1:
             weights, said = learner.first_weights(), ", and the run begins again from its first weights"
             optimiser.state.clear()
         else:

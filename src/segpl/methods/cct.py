@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from segpl.draws import Purpose, uniform
+from segpl.losses import pseudo_label
 from segpl.methods.base import Model, SemiSupervised, Share
 from segpl.networks import UNet
 from segpl.types import Batch, Losses
@@ -40,7 +41,7 @@ class CCT(SemiSupervised):
         return nn.ModuleDict({"theta": theta, "others": nn.ModuleList(others)})
 
     def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
-        """Dice on the labels, squared differences between decoders."""
+        """The labels fitted by the main decoder, squared differences between it and the others."""
         theta = model["theta"]
         trunk = theta.trunk(torch.cat([batch.x_l, batch.x_u]))
         p_l, p_u = theta.head(theta.last_block(trunk)).sigmoid().split([len(batch.x_l), len(batch.x_u)])
@@ -48,7 +49,7 @@ class CCT(SemiSupervised):
         views = self._perturbed(trunk[len(batch.x_l) :], target, batch.seeds_u)
         apart = [mse_loss(other(view).sigmoid(), target) for other, view in zip(model["others"], views, strict=True)]
         unlabelled = self.unlabelled_weight(progress) * torch.stack(apart).mean()
-        return Losses({"labelled": self.fit(p_l, batch.y_l), "unlabelled": unlabelled}, (target > 0.5).to(target))
+        return Losses({"labelled": self.fit(p_l, batch.y_l), "unlabelled": unlabelled}, pseudo_label(target, 0.5))
 
     def _perturbed(
         self, z: Float[Tensor, "U D *space"], p: Float[Tensor, "U K *space"], seeds: Int[Tensor, " U"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from pydantic import NonNegativeFloat, PositiveInt
 
-from segpl.augment import OPERATIONS, add_noise, draw_view
+from segpl.augment import add_noise, draw_view
 from segpl.losses import pseudo_label
 from segpl.methods.base import Model, SemiSupervised, Share
 from segpl.types import Batch, Losses
@@ -36,7 +36,7 @@ class FixMatch(SemiSupervised):
             p_weak = model(add_noise(batch.x_u, batch.seeds_u, self.noise)).sigmoid()
         y_u = pseudo_label(p_weak, 0.5)
         sure = (torch.maximum(p_weak, 1 - p_weak) >= self.confidence).to(p_weak)
-        view = draw_view(batch.seeds_u, self.strength, min(self.operations, OPERATIONS))
+        view = draw_view(batch.seeds_u, self.strength, self.operations)
         seen = model(torch.cat([batch.x_l, view.image(batch.x_u)])).sigmoid()
         p_l, p_strong = seen.split([len(batch.x_l), len(batch.x_u)])
         unlabelled = self.fit(p_strong, view.label(y_u), where=view.label(sure))

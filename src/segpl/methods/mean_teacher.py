@@ -11,6 +11,7 @@ from torch.nn.functional import mse_loss
 
 from segpl.augment import add_noise
 from segpl.draws import Purpose
+from segpl.losses import pseudo_label
 from segpl.methods.base import Model, SemiSupervised, Share
 from segpl.networks import UNet, averaged
 from segpl.types import Batch, Losses
@@ -42,7 +43,7 @@ class MeanTeacher(SemiSupervised):
         seen = model["student"](torch.cat([batch.x_l, noisy])).sigmoid()
         p_l, p_u = seen.split([len(batch.x_l), len(batch.x_u)])
         unlabelled = self.unlabelled_weight(progress) * mse_loss(p_u, target)
-        return Losses({"labelled": self.fit(p_l, batch.y_l), "unlabelled": unlabelled}, (target > 0.5).to(target))
+        return Losses({"labelled": self.fit(p_l, batch.y_l), "unlabelled": unlabelled}, pseudo_label(target, 0.5))
 
     def after_step(self, model: Model) -> None:
         """The teacher follows."""

@@ -26,8 +26,6 @@ class SelfLoop(SemiSupervised):
     on beside the segmentation.
     """
 
-    alpha: NonNegativeFloat = 0.05
-    """Weight of the unlabelled images."""
     pretraining: Share = 0.2
     """Share of the run in which only the puzzle is learnt."""
     jigsaw: NonNegativeFloat = 0.1

@@ -73,7 +73,7 @@ def _fits(case: Case) -> Iterator[None]:
         raise UserError(f"{case.images[0]} is too large for the memory of this machine: crop it.") from None
 
 
-def predict_files(directory: Path, inputs: Sequence[Path], order: Order, device: str = "auto") -> Path:
+def predict_files(directory: Path, inputs: Sequence[Path], order: Order) -> Path:
     """Predict all scans in `inputs` and return `cases.csv`, which lies beside the masks.
 
     Memory. With V voxels of a scan as stored (b bytes each), v on the network's grid and s in a slab (4 million, or one
@@ -86,7 +86,7 @@ def predict_files(directory: Path, inputs: Sequence[Path], order: Order, device:
 
     bytes, whatever the number of samples. Of several scans, one is read, one is in the network and one is written.
     """
-    predictor = load(directory, device)
+    predictor = load(directory)
     cases = find_cases(inputs, predictor.task)
     order.begin(directory, cases)
     waiting = [case for case in cases if not order.is_done(case)]

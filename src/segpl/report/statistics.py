@@ -12,6 +12,7 @@ from scipy import optimize, special, stats
 SIZES = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Edges between small and large foregrounds, in per cent of an image (appendix of the paper)."""
 LEVEL = 0.95
+RESAMPLES = 10_000
 SMALLEST = 1e-12
 """A p-value below this is given as this: further out no distribution can be trusted."""
 
@@ -114,12 +115,12 @@ def wilcoxon(differences: pd.Series) -> float:
     return float(stats.wilcoxon(subjects).pvalue) if subjects.any() else 1.0
 
 
-def bootstrap(differences: pd.Series, resamples: int = 10_000) -> tuple[float, float]:
+def bootstrap(differences: pd.Series) -> tuple[float, float]:
     """The 95 % interval of the mean difference when subjects are drawn anew, seeds averaged; the same on every call."""
     subjects = np.sort(_subject_means(differences))  # the order of the rows must not matter
     if len(subjects) < 2:
         return np.nan, np.nan
-    drawn = np.random.default_rng(0).integers(len(subjects), size=(resamples, len(subjects)))
+    drawn = np.random.default_rng(0).integers(len(subjects), size=(RESAMPLES, len(subjects)))
     low, high = np.quantile(subjects[drawn].mean(axis=1), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 

@@ -9,11 +9,10 @@ name), its annotation `<series>_fullAnnotations.mhd`, both in one folder or in `
 import re
 from pathlib import Path
 
-from segpl.data.cases import Case, Dataset, Region, Task
+from segpl.data.cases import Dataset, Region, Task
 from segpl.data.formats import stem
 from segpl.data.layouts.contents import label_values
 from segpl.data.layouts.pairing import pair
-from segpl.errors import UserError
 
 NAME = "CARVE"
 DESCRIPTION = "images and annotations with MHD files of the same names, or case_fullAnnotations.mhd beside case.mhd"
@@ -37,14 +36,8 @@ def read(folder: Path) -> Dataset:
         return without_number if name not in annotated and without_number in annotated else name
 
     cases = pair(scans, annotations, series)
-    return Dataset(folder, Task(("CT",), (_vessel(folder, cases),)), cases, (), layout=NAME)
-
-
-def _vessel(folder: Path, cases: tuple[Case, ...]) -> Region:
-    values = tuple(value for value in label_values(folder, cases) if value)
-    if not values:
-        raise UserError(f"{folder} has no annotation with a value but 0: give one that marks vessels.")
-    return Region("vessel", values, paint=1)
+    vessel = Region("vessel", tuple(label_values(folder, cases)), paint=1)
+    return Dataset(folder, Task(("CT",), (vessel,)), cases, (), layout=NAME)
 
 
 def _files(folder: Path) -> tuple[list[Path], list[Path]]:
