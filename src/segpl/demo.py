@@ -4,16 +4,13 @@ import time
 from pathlib import Path
 
 from segpl.data.cache import Cache
-from segpl.data.layouts import read_dataset
 from segpl.data.phantoms import Task, write_phantoms
-from segpl.data.splits import cases_for_test
 from segpl.evaluation import evaluate
 from segpl.progress import console
-from segpl.report.figures import draw_masks, draw_threshold
 from segpl.report.page import write_report
 from segpl.report.tables import print_summary, read_scores
 from segpl.report.verdict import verdicts
-from segpl.run import plan_run, read_run
+from segpl.run import plan_run
 from segpl.training import train
 
 METHODS = ("supervised", "segpl", "segpl-vi", "segpl-em")
@@ -40,30 +37,8 @@ def demo(task: Task, folder: Path) -> None:
     print_summary(scores)
     for verdict in verdicts(scores):
         print(verdict.sentence)
-    for file in (_picture(task, folder, data, runs), _threshold(folder / f"{task}-threshold.png", runs["segpl-vi"])):
-        print(f"picture: {file}")
-    print(f"report: {write_report(list(runs.values()), folder / f'{task}-report.html')}")
+    page = write_report(list(runs.values()), folder / f"{task}-report.html")
+    for picture in ("masks.png", "threshold.svg"):
+        print(f"picture: {page.with_name(f'{page.stem}-figures') / picture}")
+    print(f"report: {page}")
     console.print(f"done in {time.monotonic() - started:.0f} s")
-
-
-def _picture(task: Task, folder: Path, data: Path, runs: dict[str, Path]) -> Path:
-    dataset = read_dataset(data)
-    cases = cases_for_test(dataset, seed=0)[:3]
-    masks = {
-        method: {case.name: run / "masks" / f"{case.name}.nii.gz" for case in cases} for method, run in runs.items()
-    }
-    figure = draw_masks(
-        {case.name: case.images[0] for case in cases},
-        {case.name: case.label for case in cases if case.label},
-        masks,
-        [region.name for region in dataset.task.regions],
-    )
-    file = folder / f"{task}-masks.png"
-    figure.savefig(file, dpi=130)
-    return file
-
-
-def _threshold(file: Path, run: Path) -> Path:
-    prior = read_run(run).method.prior  # type: ignore[attr-defined]
-    draw_threshold(run / "log.csv", prior.mean, prior.deviation).savefig(file, dpi=130)
-    return file

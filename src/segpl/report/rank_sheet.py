@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from segpl.report.figures import COLOURS
+from segpl.report.colours import COLOURS
 
 ROWS = 10
 """At most."""

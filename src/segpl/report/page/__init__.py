@@ -17,7 +17,7 @@ from PIL import Image
 
 from segpl.files import write_text
 from segpl.provenance import code_hash
-from segpl.report.figures import COLOURS
+from segpl.report.colours import COLOURS
 from segpl.report.material import Material, gather
 from segpl.report.page.drawing import draw_pictures, draw_plots
 from segpl.report.page.origin import origin

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from PIL import Image
 
-from segpl.report.figures import COLOURS
+from segpl.report.colours import COLOURS
 from segpl.report.page.scans import Scan, entropy, in_region
 
 FALSE_POSITIVE, TRUE_POSITIVE, FALSE_NEGATIVE, TRUTH = "#e11d48", "#4ade80", "#2563eb", "#facc15"
