@@ -96,8 +96,8 @@ def on_power(scores: pd.DataFrame, one: Verdict, family: int) -> str:
     corrected = interval(differences, 1 - (1 - LEVEL) / family)
     alone, among = ((each.high - each.low) / 2 for each in (it, corrected))
     return (
-        f"With this spread an effect at {it.budget} labelled must be {alone:.1f} points for its interval to miss 0, "
-        f"and {among:.1f} to be called one as the clearest of {family}: smaller ones cannot be told here."
+        f"With its spread, {OURS} at {it.budget} labelled would have to be {alone:.1f} points off for its interval to "
+        f"miss 0, and {among:.1f} for a verdict as the clearest of {family}: less cannot be told here."
     )
 
 
