@@ -121,8 +121,9 @@ def on_missing(study: dict[str, Any], scores: pd.DataFrame) -> Iterator[str]:
     wanted = list(product(names, methods, study["seeds"]))
     where = []
     for labelled, name in names.items():
-        seeds = sorted({seed for run in wanted if run not in done and run[0] == labelled for seed in run[2:]})
-        where += [f"at {name} labelled with seeds {', '.join(map(str, seeds))}"] * bool(seeds)
+        seeds = {seed for number, method, seed in wanted if number == labelled and (number, method, seed) not in done}
+        if seeds:
+            where.append(f"at {name} labelled with seeds {', '.join(map(str, sorted(seeds)))}")
     if where:
         yield f"{len(wanted) - len(done)} of the study's {len(wanted)} runs have not been made, {' and '.join(where)}."
 

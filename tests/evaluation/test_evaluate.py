@@ -170,6 +170,11 @@ def test_two_folders_of_one_name_do_not_take_each_others_place(directory, tmp_pa
     with pytest.raises(UserError, match=r"has the scores of .*a/scans, and .*b/scans would take their place"):
         evaluate(directory, other)
     assert evaluate(directory, one).read_bytes() == expected
+    own = read_run(directory).data
+    evaluate(directory, own)
+    namesake = shutil.copytree(own, tmp_path / "c" / own.name)
+    with pytest.raises(UserError, match="would take their place"):
+        evaluate(directory, namesake)
 
 
 def test_other_weights_make_all_numbers_anew(directory):

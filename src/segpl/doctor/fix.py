@@ -56,10 +56,11 @@ def _write(target: Path, part: str, case: Case, dataset: Dataset, axes: str) -> 
 
 
 def _storable(channel: np.ndarray) -> np.ndarray:
-    """The same values in a type that NIfTI has, which truth values, half floats and 64-bit integers are not."""
+    """The same values in a type that readers of NIfTI know: no truth values, half floats or 64-bit integers."""
     if channel.dtype.kind == "f":
         return channel.astype(np.promote_types(channel.dtype, np.float32))
-    return _whole(channel) if channel.dtype.kind == "b" or channel.dtype.itemsize > 4 else channel
+    whole = _whole(channel) if channel.dtype.kind == "b" or channel.dtype.itemsize > 4 else channel
+    return whole if whole.dtype.itemsize <= 4 else whole.astype(np.float64)
 
 
 def _whole(values: np.ndarray) -> np.ndarray:

@@ -61,7 +61,7 @@ def evaluate(
     # Fitted to plain predictions, however many samples are asked for: the order of evaluations must not matter.
     temperature = _temperature(replace(judge, samples=1, rates=[], clean={}), directory, split["validation"])
     key = {"version": VERSION, "samples": samples, "tolerance": tolerance, "temperature": temperature}
-    ledger = Ledger(measured, key | _contents(directory, cases) | ({"data": str(elsewhere)} if elsewhere else {}))
+    ledger = Ledger(measured, key | _contents(directory, cases) | ({"data": str(data.resolve())} if data else {}))
     _check_owner(ledger)
     ledger.open()
     _measure(ledger, judge, cases, shifts, temperature, directory.name)

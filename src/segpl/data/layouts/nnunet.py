@@ -35,7 +35,7 @@ def read(folder: Path) -> Dataset:
     """The data set in `folder`; images of `imagesTr` or `imagesUn` without a label are unlabelled training images."""
     file = folder / "dataset.json"
     description = _description(file)
-    task = Task(in_order(description.channel_names, file), _regions(description, file))
+    task = Task(_in_order(description.channel_names, file), _regions(description, file))
     training = numbered_cases(folder, "Tr", description) + numbered_cases(folder, "Un", description)
     test = numbered_cases(folder, "Ts", description)
     if not training and not test:
@@ -43,7 +43,7 @@ def read(folder: Path) -> Dataset:
     return Dataset(folder, task, training, test, layout=NAME)
 
 
-def in_order(channels: dict[str, str], file: Path) -> tuple[str, ...]:
+def _in_order(channels: dict[str, str], file: Path) -> tuple[str, ...]:
     """The names of the channels in the order of their numbers, which need not be that of the file."""
     numbers = [str(number) for number in range(len(channels))]
     if set(channels) != set(numbers):
