@@ -60,7 +60,7 @@ def batch(patch: tuple[int, ...]) -> Batch:
     draw = torch.Generator().manual_seed(7)
     x = torch.randn(5, 2, *patch, generator=draw)
     y = (x[:2] > 0.3).float()
-    return Batch(x[:2], y, x[2:], torch.tensor([21, 22]), torch.tensor([11, 12, 13]))
+    return Batch(x[:2], y, x[:2].flip(0), y.flip(0), x[2:], torch.tensor([21, 22]), torch.tensor([11, 12, 13]))
 
 
 @pytest.fixture

@@ -29,7 +29,9 @@ def tiny():
 
 def batch():
     x = torch.randn(3, 2, 16, 16)
-    return Batch(x[:1], (x[:1, :1] > 0).float(), x[1:], torch.tensor([1]), torch.tensor([2, 3]))
+    return Batch(
+        x[:1], (x[:1, :1] > 0).float(), x[:1], (x[:1, :1] > 0).float(), x[1:], torch.tensor([1]), torch.tensor([2, 3])
+    )
 
 
 def test_parameters_agree_with_a_hand_count():

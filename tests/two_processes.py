@@ -29,7 +29,15 @@ class Step(nn.Module):
 def joined(patch):
     draw = torch.Generator().manual_seed(1)
     x = torch.randn(6, 2, *patch, generator=draw)
-    return Batch(x[:2], (x[:2] > 0.3).float(), x[2:], torch.tensor([21, 22]), torch.tensor([11, 12, 13, 14]))
+    return Batch(
+        x[:2],
+        (x[:2] > 0.3).float(),
+        x[:2] + 1,
+        (x[:2] > 0.3).float(),
+        x[2:],
+        torch.tensor([21, 22]),
+        torch.tensor([11, 12, 13, 14]),
+    )
 
 
 def difference(method, patch):

@@ -51,7 +51,9 @@ def command_line() -> argparse.ArgumentParser:
     )
     one.add_argument("--out", type=file, required=True, metavar="RUN", help="the run directory to make")
     one.add_argument("--labelled", type=int, metavar="N", help="subjects that keep their label [all]")
-    one.add_argument("--steps", type=int, metavar="N", help="optimiser steps [400]")
+    long = one.add_mutually_exclusive_group()
+    long.add_argument("--steps", type=positive, metavar="N", help="optimiser steps [from the data]")
+    long.add_argument("--minutes", type=length, metavar="N", help="as many steps as this machine makes in N minutes")
     one.add_argument("--seed", type=int, metavar="N", help="draws the split, the weights and the batches [0]")
     one.add_argument(
         "--config", type=file, metavar="FILE", help="YAML, such as a run.yaml; or brats, carve: the paper's"

@@ -3,7 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+from segpl.checkpoints import begun
+from segpl.data.layouts import read_dataset
 from segpl.named import merged
+from segpl.pace import within_minutes
 from segpl.prediction import Prediction, Predictor, load
 from segpl.run import asked_before, for_method, plan_run
 from segpl.training import train as train_run
@@ -12,11 +15,18 @@ __all__ = ["Prediction", "Predictor", "load", "train"]
 
 
 def train(
-    data: str | Path, out: str | Path, *, method: str | None = None, resume: bool = False, **settings: Any
+    data: str | Path,
+    out: str | Path,
+    *,
+    method: str | None = None,
+    minutes: float | None = None,
+    resume: bool = False,
+    **settings: Any,
 ) -> Path:
     """Train on a data folder and return the run directory, `out`; `settings` are those of `segpl train --set`.
 
-    The method is segpl-em unless another is named. A run that goes on (`resume`) needs no setting again.
+    The method is segpl-em unless another is named. With `minutes` the run has as many steps as this
+    machine makes in that time. A run that goes on (`resume`) needs no setting again.
     A setting of the method is written with two underscores for the dot: `method__alpha=0.1`.
 
     >>> import segpl
@@ -27,4 +37,6 @@ def train(
     dotted = {key.replace("__", "."): value for key, value in settings.items()}
     before = asked_before(Path(out), resume)
     run = plan_run(Path(data), merged({**before, "method": for_method(before["method"], method)}, dotted))
+    if minutes and not begun(Path(out)):
+        run = within_minutes(run, read_dataset(run.data).task, minutes)
     return train_run(run, Path(out), resume=resume)

@@ -13,6 +13,11 @@ from segpl.run import WEIGHTS_FILE
 LAST, BEST = Path("checkpoints/last.ckpt"), Path("checkpoints/best.ckpt")
 
 
+def begun(directory: Path) -> bool:
+    """Whether a training has left weights here, to go on from or final ones."""
+    return (directory / LAST).is_file() or (directory / WEIGHTS_FILE).is_file()
+
+
 class Kept(ModelCheckpoint):
     """A checkpoint after each validation, under one name, that may be moved with its run directory."""
 

@@ -43,8 +43,11 @@ def doctor(options: argparse.Namespace) -> None:
 
 def train(options: argparse.Namespace) -> None:
     """Train a model on a folder of labelled and unlabelled scans."""
+    from segpl.checkpoints import begun
     from segpl.data.cache import Cache, default_folder
+    from segpl.data.layouts import read_dataset
     from segpl.named import merged
+    from segpl.pace import within_minutes
     from segpl.processes import is_first, taking_part
     from segpl.run import asked_before, for_method, plan_run, preset, read_yaml
     from segpl.training import train
@@ -57,6 +60,8 @@ def train(options: argparse.Namespace) -> None:
     given = {key: value for key, value in flags.items() if value is not None}
     source = str(options.config or "the settings")
     run = plan_run(options.data, merged(settings, given | dict(options.set)), source)
+    if options.minutes and not begun(options.out):
+        run = within_minutes(run, read_dataset(run.data).task, options.minutes)
     cache = Cache(options.cache or default_folder(), 1e9 * options.cache_limit)
     processes = taking_part(options.devices, options.nodes)
     train(run, options.out, options.resume, cache, processes)

@@ -17,9 +17,6 @@ from segpl.files import write_text
 from segpl.methods.base import Method
 from segpl.types import Batch
 
-USUAL_SHARE = 0.65
-"""How fast training steps are beside a product of matrices, roughly: see docs/performance.md."""
-
 
 class Cost(Callback):
     """Times the steps and writes `cost.json` at the end."""
@@ -79,12 +76,16 @@ def flops(method: Method, model: torch.nn.Module, batch: Batch) -> dict[str, int
     """
 
     def learning(labelled: int, unlabelled: int) -> int:
+        x_l = batch.x_l[:1].repeat_interleave(labelled, 0)
+        y_l = batch.y_l[:1].repeat_interleave(labelled, 0)
         part = Batch(
-            batch.x_l[:1].repeat_interleave(labelled, 0),
-            batch.y_l[:1].repeat_interleave(labelled, 0),
-            batch.x_l[:1].repeat_interleave(unlabelled, 0),
-            batch.seeds_l[:1].repeat_interleave(labelled, 0),
-            batch.seeds_l[:1].repeat_interleave(unlabelled, 0),
+            x_l=x_l,
+            y_l=y_l,
+            x_p=x_l,
+            y_p=y_l,
+            x_u=batch.x_l[:1].repeat_interleave(unlabelled, 0),
+            seeds_l=batch.seeds_l[:1].repeat_interleave(labelled, 0),
+            seeds_u=batch.seeds_l[:1].repeat_interleave(unlabelled, 0),
         )
         return counted(lambda: method.losses(model, part, progress=1.0).total)
 
@@ -94,18 +95,6 @@ def flops(method: Method, model: torch.nn.Module, batch: Batch) -> dict[str, int
         "flops_unlabelled": learning(1, 2) - base,
         "flops_prediction": counted(lambda: method.predict(model, batch.x_l[:1])),
     }
-
-
-def forecast(operations: float) -> float:
-    """Seconds that so many operations of training should take here: a product of matrices tells how fast it is."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    matrix = torch.ones(1024, 1024, device=device)
-    seconds = []
-    for _ in range(5):
-        started = time.perf_counter()
-        float((matrix @ matrix)[0, 0])  # which waits for the GPU
-        seconds.append(time.perf_counter() - started)
-    return operations / (USUAL_SHARE * 2 * 1024**3 / statistics.median(seconds))
 
 
 def counted(compute: Callable[[], Tensor]) -> int:

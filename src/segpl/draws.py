@@ -26,6 +26,10 @@ class Stream(IntEnum):
     VIEW = 8
     SLICES = 9
     FOREGROUND = 10
+    PARTNER_TURN = 11
+    PARTNER_CROP = 12
+    PARTNER_VIEW = 13
+    UNLABELLED_VIEW = 14
 
 
 class Purpose(IntEnum):
@@ -39,6 +43,13 @@ class Purpose(IntEnum):
     FEATURE_NOISE = 5
     FEATURE_DROPOUT = 6
     PUZZLE = 7
+    VIEW_DIRECTION = 8
+    OPERATIONS = 9
+    MIRROR = 10
+    WARP = 11
+    BOX = 12
+    MIXED = 13
+    DIRECTION = 14
 
 
 def generator(*key: int) -> np.random.Generator:

@@ -41,7 +41,7 @@ def dice_per_image(p: Float[Tensor, "B K *space"], y: Float[Tensor, "B K *space"
 
 
 def dice_loss(
-    p: Float[Tensor, "B K *space"], y: Float[Tensor, "B K *space"], where: Float[Tensor, "B K *space"] | None = None
+    p: Float[Tensor, "B K *space"], y: Float[Tensor, "B K *space"], where: Float[Tensor, "B #K *space"] | None = None
 ) -> Float[Tensor, ""]:
     """The paper's objective: the mean over images and classes (Eq. 3), over the voxels where `where` is 1."""
     if where is not None:
@@ -50,7 +50,7 @@ def dice_loss(
 
 
 def dice_bce_loss(
-    p: Float[Tensor, "B K *space"], y: Float[Tensor, "B K *space"], where: Float[Tensor, "B K *space"] | None = None
+    p: Float[Tensor, "B K *space"], y: Float[Tensor, "B K *space"], where: Float[Tensor, "B #K *space"] | None = None
 ) -> Float[Tensor, ""]:
     """Half Dice, half binary cross-entropy.
 
@@ -61,7 +61,7 @@ def dice_bce_loss(
 
 
 def bce_loss(
-    p: Float[Tensor, "B K *space"], y: Float[Tensor, "B K *space"], where: Float[Tensor, "B K *space"] | None = None
+    p: Float[Tensor, "B K *space"], y: Float[Tensor, "B K *space"], where: Float[Tensor, "B #K *space"] | None = None
 ) -> Float[Tensor, ""]:
     """Binary cross-entropy: minus the log-likelihood of a label whose voxels are Bernoulli, per voxel."""
     with torch.autocast(p.device.type, enabled=False):  # torch refuses this one in half precision, and rightly

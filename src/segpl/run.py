@@ -64,8 +64,14 @@ class Run:
     """How much each level of the U-Net shrinks each axis, and so its depth; null derives it from the patch."""
     foreground: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Share of the labelled crops that are centred on a foreground voxel."""
-    augment: NonNegativeFloat = 0.5
-    """Strength of the views (turned, scaled, re-contrasted, noisy) that every method learns its labels on."""
+    augment: NonNegativeFloat = 1.0
+    """Strength of the views (rotated, scaled, deformed, other grey values, noisy) that every method learns from."""
+    mirror: tuple[NonNegativeInt, ...] = ()
+    """Axes along which half of the views are mirrored."""
+    exchange: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Share of the labelled images that show a box of another labelled image."""
+    box: tuple[PositiveFloat, PositiveFloat] = (0.3, 0.7)
+    """Shortest and longest side of that box, as shares of the image's."""
     guard: bool = True
     """Step in when the pseudo-labels go empty or full while the labels are not."""
     validate_every: PositiveInt = 50

@@ -20,20 +20,22 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import PolynomialLR
 from torch.utils.data import DataLoader
 
-from segpl.augment import draw_view
-from segpl.checkpoints import LAST, keep_weights, keepers
+from segpl.checkpoints import LAST, begun, keep_weights, keepers
 from segpl.compiling import Compiler, repays
-from segpl.cost import Cost, flops, forecast
+from segpl.cost import Cost, flops
 from segpl.data.batches import Steps, keep_slices
 from segpl.data.cache import Cache, default_folder
 from segpl.data.layouts import read_dataset
 from segpl.data.loading import Volume
 from segpl.data.splits import TrainingCases, training_cases
 from segpl.draws import Stream, seeds
+from segpl.em.exchange import Sides, draw_boxes, exchange, some_images
+from segpl.em.views import View, draw_view
 from segpl.errors import UserError
 from segpl.files import write_text
 from segpl.logbook import Logbook, ProgressBar, TensorBoard
 from segpl.monitor import Guard, Monitor, Reference, health, reference
+from segpl.pace import IN_STEPS, seconds_per_step
 from segpl.processes import ALONE, Launcher, Processes, is_first, launcher
 from segpl.progress import console, in_words
 from segpl.provenance import write_provenance
@@ -98,11 +100,7 @@ class Learner(lightning.LightningModule):
         """The method's losses; whatever it draws from torch's own generator depends on seed and step alone."""
         step = self.global_step
         torch.manual_seed(int(seeds(self.run.seed, Stream.TORCH, step, count=1)))
-        if self.run.augment:
-            drawn = seeds(self.run.seed, Stream.VIEW, step, count=self.run.batch)
-            mine = drawn[self.trainer.global_rank :: self.trainer.world_size].to(self.device)
-            view = draw_view(mine, self.run.augment)
-            batch = batch._replace(x_l=view.image(batch.x_l), y_l=view.label(batch.y_l))
+        batch = self._exchanged(self._viewed(batch, step))
         method = self.run.method.cautious(self.caution)
         losses = self.compiler(lambda: method.losses(self.model, batch, progress=step / self.run.steps))
         self.guard.watch(losses)
@@ -111,6 +109,37 @@ class Learner(lightning.LightningModule):
         together = self.trainer.world_size > 1
         self.log_dict({**rates, **{name: value.detach() for name, value in seen.items()}}, sync_dist=together)
         return losses.total
+
+    def _viewed(self, batch: Batch, step: int) -> Batch:
+        """Every image of the step in a strong view, but unlabelled ones plain if the method asks for that."""
+        view_l = self._view(Stream.VIEW, step, self.run.batch)
+        view_p = self._view(Stream.PARTNER_VIEW, step, self.run.batch)
+        x_u = batch.x_u
+        if len(x_u) and not self.run.method.draws_views():
+            view_u = self._view(Stream.UNLABELLED_VIEW, step, self.run.batch * self.run.ratio)
+            x_u = view_u.image(x_u)
+        return batch._replace(
+            x_l=view_l.image(batch.x_l),
+            y_l=view_l.label(batch.y_l),
+            x_p=view_p.image(batch.x_p),
+            y_p=view_p.label(batch.y_p),
+            x_u=x_u,
+        )
+
+    def _view(self, stream: Stream, step: int, count: int) -> View:
+        """The views of this process's share of `count` images."""
+        drawn = seeds(self.run.seed, stream, step, count=count)
+        mine = drawn[self.trainer.global_rank :: self.trainer.world_size].to(self.device)
+        return draw_view(mine, self.run.augment, mirror=self.run.mirror)
+
+    def _exchanged(self, batch: Batch) -> Batch:
+        """Some of the labelled images with a box of their partner."""
+        boxes = draw_boxes(batch.seeds_l, batch.x_l.shape[2:], Sides(*self.run.box))
+        boxes = boxes * some_images(batch.seeds_l, self.run.exchange, like=boxes)
+        return batch._replace(
+            x_l=exchange(batch.x_p, batch.x_l, boxes),
+            y_l=exchange(batch.y_p, batch.y_l, boxes),
+        )
 
     def on_train_batch_end(self, *_: object) -> None:
         """Averages over time follow."""
@@ -193,8 +222,9 @@ def train(
     steps = Steps(labelled, unlabelled, run.seed, run.patch, run.batch, run.ratio, run.foreground)
     learner = Learner(run, lambda: run.build(dataset.task), steps, validation, whole, directory)
     if is_first():
-        seconds = forecast(learner.operations) / (processes.devices * processes.nodes)
-        console.print(f"{run.steps} steps: about {in_words(seconds)} of training on this machine")
+        seconds = run.steps * seconds_per_step(run, dataset.task) / IN_STEPS
+        together = processes.devices * processes.nodes
+        console.print(f"{run.steps} steps: about {in_words(seconds / together)} of training on this machine")
     _fit(learner, directory, processes, watchers)
     if is_first():
         keep_weights(directory, bool(validation))
@@ -264,13 +294,13 @@ def _check(run: Run, directory: Path, resume: bool, processes: Processes) -> Non
     if torch.cuda.is_available() and processes.devices > torch.cuda.device_count():
         raise UserError(f"--devices {processes.devices}: this machine has {torch.cuda.device_count()}; ask for those.")
     file = directory / RUN_FILE
-    begun = (directory / LAST).is_file() or (directory / WEIGHTS_FILE).is_file()
-    if begun and not resume:
+    has_begun = begun(directory)
+    if has_begun and not resume:
         raise UserError(f"{directory} holds a run already: add --resume to go on with it, or choose another --out.")
     if (directory / LAST).is_file() and not is_zipfile(directory / LAST):  # as torch saves; a cut one has no end
         raise UserError(f"{directory / LAST} cannot be read: delete it, and --resume begins again.")
-    kept = read_run(directory).mapping() if begun else {}
-    changed = [f"{key}: {kept[key]}" for key, value in run.mapping().items() if begun and kept[key] != value]
+    kept = read_run(directory).mapping() if has_begun else {}
+    changed = [f"{key}: {kept[key]}" for key, value in run.mapping().items() if has_begun and kept[key] != value]
     if changed and changed[0].partition(":")[0] != "why":
         raise UserError(
             f"{file} was started with {'; '.join(changed)}: --resume goes on as it was; choose another --out."

@@ -14,6 +14,10 @@ class Batch(NamedTuple):
     x_l: Float[Tensor, "L C *space"]
     y_l: Float[Tensor, "L K *space"]
     """K binary channels: nested regions are K sigmoids."""
+    x_p: Float[Tensor, "L C *space"]
+    """A second labelled image for each of the first: the partner that boxes are exchanged with."""
+    y_p: Float[Tensor, "L K *space"]
+    """The partners' labels."""
     x_u: Float[Tensor, "U C *space"]
     """Never comes with a label: there is no room for one."""
     seeds_l: Int[Tensor, " L"]

@@ -17,7 +17,15 @@ def curve(kind: type[Method], steps: int = 8) -> list[float]:
     """The total loss of a few steps on a made-up batch."""
     draw = torch.Generator().manual_seed(1)
     x = torch.randn(5, 1, 16, 16, generator=draw)
-    batch = Batch(x[:2], (x[:2] > 0.5).float(), x[2:], torch.tensor([4, 5]), torch.tensor([1, 2, 3]))
+    batch = Batch(
+        x[:2],
+        (x[:2] > 0.5).float(),
+        x[:2].flip(0),
+        (x[:2] > 0.5).float().flip(0),
+        x[2:],
+        torch.tensor([4, 5]),
+        torch.tensor([1, 2, 3]),
+    )
     torch.manual_seed(0)
     method = kind()
     model = method.build(lambda: UNet(inputs=1, regions=1, channels=4, patch=(16, 16)))

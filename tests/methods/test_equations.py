@@ -22,7 +22,7 @@ def gradients(method, model, batch, progress=1.0):
 
 
 def test_a_batch_has_no_room_for_labels_of_unlabelled_images():
-    assert Batch._fields == ("x_l", "y_l", "x_u", "seeds_l", "seeds_u")
+    assert Batch._fields == ("x_l", "y_l", "x_p", "y_p", "x_u", "seeds_l", "seeds_u")
 
 
 def test_eq_2_a_small_step_with_the_labels_fixed_lowers_the_loss(network, batch):

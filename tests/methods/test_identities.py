@@ -3,8 +3,11 @@
 import pytest
 import torch
 
+from segpl.em.exchange import Sides, draw_boxes, exchange, one_way_or_other
+from segpl.em.shapes import keep_largest, keep_nested
 from segpl.errors import UserError
 from segpl.losses import pseudo_label
+from segpl.methods.bcp import BCP
 from segpl.methods.cps import CPS
 from segpl.methods.deep_ensemble import DeepEnsemble
 from segpl.methods.fixmatch import FixMatch
@@ -107,18 +110,67 @@ def test_fixmatch_leaves_out_voxels_that_are_not_sure(network, batch):
 
 
 @pytest.mark.parametrize("prior", [Fixed(), Fixed(threshold=0.3)])
-def test_segpl_em_without_view_or_average_has_the_likelihoods_part_of_segpls_unlabelled_gradient(prior, network, batch):
-    method = SegPLEM(alpha=0.3, start=0, warm_up=0, prior=prior, decay=0.0, strength=0.0)
+def test_segpl_em_without_view_average_or_exchange_has_segpls_unlabelled_gradient(prior, network, batch):
+    method = SegPLEM(alpha=0.3, start=0, warm_up=0, prior=prior, decay=0.0, strength=0.0, exchange=0.0)
     model = built(method, network)
-    ours = gradients(method.losses(model, batch, 1.0), model["theta"], "unlabelled")
-    both, dice = (
-        gradients(plain.losses(model["theta"], batch, 1.0), model["theta"], "unlabelled")
-        for plain in (
-            SegPL(alpha=0.3, threshold=prior.threshold),
-            SegPL(alpha=0.3, threshold=prior.threshold, objective="dice"),
-        )
+    ours = method.losses(model, batch, 1.0)
+    theirs = SegPL(alpha=0.3, threshold=prior.threshold).losses(model["theta"], batch, 1.0)
+    assert ours.terms["mixed"].item() == pytest.approx(0, abs=1e-6)
+    assert_same(
+        gradients(ours, model["theta"], "unlabelled"),
+        gradients(theirs, model["theta"], "unlabelled"),
     )
-    assert_same(ours, {name: 2 * both[name] - dice[name] for name in both})  # half Dice, half likelihood
+
+
+def test_segpl_em_counts_true_and_pseudo_parts_of_mixed_images_separately(network, batch):
+    """Other pseudo-labels leave the true part's term as it is; other partners leave the pseudo part's label."""
+    method = SegPLEM(start=0, warm_up=0, strength=0.0)
+    model = built(method, network)
+    y_u = torch.zeros(3, 2, *batch.x_u.shape[2:])
+    x_m, y_m, is_true = method._mixed(batch, y_u)
+    partner = torch.tensor([0, 1, 0])
+    expected = torch.where(is_true > 0, batch.x_p[partner], batch.x_u)
+    assert torch.equal(x_m, expected)
+    assert torch.equal(y_m, is_true * batch.y_p[partner])
+    assert 0 < is_true.mean() < 1
+    losses = method.losses(model, batch, 1.0)
+    p_m = model["theta"](x_m).sigmoid()
+    torch.testing.assert_close(losses.terms["mixed"], method.fit(p_m, y_m, where=is_true))
+
+
+def test_segpl_em_keeps_the_largest_component_and_nested_regions(network, batch):
+    method = SegPLEM(start=0, warm_up=0, prior=Fixed(threshold=0.1), single_component=(0,), nested=((1, 0),))
+    model = built(method, network)
+    free = SegPLEM(start=0, warm_up=0, prior=Fixed(threshold=0.1)).losses(model, batch, 1.0).y_u
+    kept = method.losses(model, batch, 1.0).y_u
+    assert torch.equal(kept, keep_nested(keep_largest(free, [0]), [(1, 0)]))
+    assert kept.sum() < free.sum()
+
+
+def test_bcp_learns_from_mixed_images_alone(network, batch):
+    """Whole labelled images never reach the student once pre-training is over: outside the boxes they do not count."""
+    method = BCP()
+    model = built(method, network)
+    losses = method.losses(model, batch, 1.0)
+    partner = torch.tensor([0, 1, 0])
+    boxes = draw_boxes(batch.seeds_l, batch.x_l.shape[2:], Sides(2 / 3, 2 / 3))
+    is_true = one_way_or_other(boxes[partner], batch.seeds_u)
+    x = exchange(batch.x_l[partner], batch.x_u, is_true)
+    y = exchange(batch.y_l[partner], losses.y_u, is_true)
+    p = model["student"](x).sigmoid()
+    torch.testing.assert_close(losses.terms["labelled"], method.fit(p, y, where=is_true))
+    torch.testing.assert_close(losses.terms["unlabelled"], 0.5 * method.fit(p, y, where=1 - is_true))
+
+
+def test_bcp_pre_trains_on_boxes_exchanged_among_labelled_images(network, batch):
+    method = BCP()
+    model = built(method, network)
+    alone = method.losses(model, batch._replace(x_u=batch.x_u * float("nan")), progress=0.24)
+    boxes = draw_boxes(batch.seeds_l, batch.x_l.shape[2:], Sides(2 / 3, 2 / 3))
+    p = model["student"](exchange(batch.x_p, batch.x_l, boxes)).sigmoid()
+    y = exchange(batch.y_p, batch.y_l, boxes)
+    assert list(alone.terms) == ["labelled"]
+    torch.testing.assert_close(alone.total, method.fit(p, y))
 
 
 def test_segpl_em_looks_at_no_unlabelled_image_before_they_count(network, batch):

@@ -43,7 +43,9 @@ class Configuration:
         x = torch.randn(count, self.inputs, *self.patch, device=device)
         y = (torch.rand(count, self.regions, *self.patch, device=device) > 0.8).float()
         seeds, labelled = torch.arange(count, device=device), count if all_labelled else self.labelled
-        return Batch(x[:labelled], y[:labelled], x[labelled:], seeds[:labelled], seeds[labelled:])
+        return Batch(
+            x[:labelled], y[:labelled], x[:labelled], y[:labelled], x[labelled:], seeds[:labelled], seeds[labelled:]
+        )
 
 
 BRATS = Configuration("BRATS, 2D", 4, 3, 16, (176, 176), 2, 10)

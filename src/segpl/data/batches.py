@@ -37,40 +37,62 @@ class Steps(TorchDataset[Batch]):
     """Foreground voxels by labelled volume, as far as they have been looked for."""
 
     def __getitem__(self, step: int) -> Batch:
+        unlabelled = self.batch * self.ratio if self.unlabelled else 0
+        drawn = seeds(self.seed, Stream.METHOD, step, count=self.batch + unlabelled)
         mine = slice(self.process, None, self.processes)
-        wanted = self.batch * self.ratio if self.unlabelled else 0
-        pairs = [self._labelled_patch(step * self.batch + slot) for slot in range(self.batch)[mine]]
-        x_u = [self._unlabelled_patch(step * wanted + slot) for slot in range(wanted)[mine]]
-        x_l = torch.stack([x for x, _ in pairs])
-        drawn = seeds(self.seed, Stream.METHOD, step, count=self.batch + wanted)
+        x_l, y_l = self._labelled(step, mine, Stream.LABELLED_TURN, Stream.LABELLED_CROP)
+        x_p, y_p = self._labelled(step, mine, Stream.PARTNER_TURN, Stream.PARTNER_CROP)
+        x_u = [self._unlabelled_patch(step * unlabelled + slot) for slot in range(unlabelled)[mine]]
         return Batch(
             x_l=x_l,
-            y_l=torch.stack([y for _, y in pairs]),
+            y_l=y_l,
+            x_p=x_p,
+            y_p=y_p,
             x_u=torch.stack(x_u) if x_u else x_l.new_empty(0, *x_l.shape[1:]),
             seeds_l=drawn[: self.batch][mine],
             seeds_u=drawn[self.batch :][mine],
         )
 
-    def _labelled_patch(self, index: int) -> tuple[Float[Tensor, "C *space"], Float[Tensor, "K *space"]]:
-        which = turn(self.seed, Stream.LABELLED_TURN, index, len(self.labelled))
-        volume, draw = self.labelled[which], generator(self.seed, Stream.LABELLED_CROP, index)
-        corner = self._corner(volume, draw, self._foreground(which))
-        assert volume.y is not None
-        return crop(volume.x, corner, self.patch), crop(volume.y, corner, self.patch).float()
+    def _labelled(
+        self, step: int, mine: slice, turns: Stream, crops: Stream
+    ) -> tuple[Float[Tensor, "L C *space"], Float[Tensor, "L K *space"]]:
+        """The labelled patches of a step, and their labels."""
+        images = []
+        labels = []
+        for slot in range(self.batch)[mine]:
+            index = step * self.batch + slot
+            which = turn(self.seed, turns, index, len(self.labelled))
+            volume = self.labelled[which]
+            assert volume.y is not None
+            corner = self._corner(volume, generator(self.seed, crops, index), self._foreground(which))
+            images.append(crop(volume.x, corner, self.patch))
+            labels.append(crop(volume.y, corner, self.patch).float())
+        return torch.stack(images), torch.stack(labels)
 
     def _unlabelled_patch(self, index: int) -> Float[Tensor, "C *space"]:
-        volume = self.unlabelled[turn(self.seed, Stream.UNLABELLED_TURN, index, len(self.unlabelled))]
-        return crop(volume.x, self._corner(volume, generator(self.seed, Stream.UNLABELLED_CROP, index)), self.patch)
+        """A patch of an unlabelled volume, placed as the labelled ones are.
 
-    def _corner(self, volume: Volume, draw: np.random.Generator, foreground: Sequence[np.ndarray] = ()) -> list[int]:
-        """Where the patch begins: anywhere or, in a share of the labelled patches, centred on a foreground voxel."""
-        size = (*self.patch, 1)[:3]
+        Where its foreground is nobody knows, but scans of one protocol are alike: the patch is
+        centred where a labelled volume, stretched to this one's shape, has foreground.
+        """
+        volume = self.unlabelled[turn(self.seed, Stream.UNLABELLED_TURN, index, len(self.unlabelled))]
+        draw = generator(self.seed, Stream.UNLABELLED_CROP, index)
+        which = int(draw.integers(len(self.labelled)))
+        stretch = np.array(volume.x.shape[1:]) / self.labelled[which].x.shape[1:]
+        foreground = [(voxels + 0.5) * stretch for voxels in self._foreground(which)]
+        corner = self._corner(volume, draw, foreground)
+        return crop(volume.x, corner, self.patch)
+
+    def _corner(self, volume: Volume, draw: np.random.Generator, foreground: Sequence[np.ndarray]) -> list[int]:
+        """Where the patch begins: anywhere or, in a share of the patches, centred on a foreground voxel."""
+        size = np.array((*self.patch, 1)[:3])
         room = np.maximum(np.array(volume.x.shape[1:]) - size, 0)
         anywhere = draw.integers(room + 1)
         if not foreground or draw.uniform() >= self.foreground:
             return anywhere.tolist()
-        voxels = foreground[int(draw.integers(len(foreground)))]
-        return np.clip(voxels[draw.integers(len(voxels))] - np.array(size) // 2, 0, room).tolist()
+        region = foreground[int(draw.integers(len(foreground)))]
+        centre = region[draw.integers(len(region))].astype(int)
+        return np.clip(centre - size // 2, 0, room).tolist()
 
     def _foreground(self, which: int) -> Sequence[np.ndarray]:
         """Foreground voxels of a labelled volume, region by region, so that a small region is not forgotten.

@@ -1,7 +1,6 @@
 """What is in a data folder and what is wrong with it, in plain words."""
 
 import hashlib
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,16 +8,15 @@ from typing import Any, NamedTuple
 
 import nibabel
 import numpy as np
-import torch
 
 from segpl.data.cases import Case, Dataset
 from segpl.data.formats.image import spacing
 from segpl.data.layouts import read_dataset
 from segpl.data.loading import Scan, channels_of, complaints, masks, read
 from segpl.errors import UserError
+from segpl.pace import seconds_per_step
 from segpl.progress import track
 from segpl.run import plan_run
-from segpl.types import Batch
 
 
 class Finding(NamedTuple):
@@ -152,14 +150,6 @@ def _estimate(diagnosis: Diagnosis, dataset: Dataset) -> None:
     """What a run would be like here: the plan, and one step of it timed on this machine."""
     run, task = plan_run(diagnosis.folder, {"method": "segpl-em"}), dataset.task
     diagnosis.plan = {key: (run.mapping()[key], why) for key, why in run.why.items()}
-    labelled, images = run.batch, run.batch * (1 + run.ratio)
-    x, seeds = torch.randn(images, len(task.channels), *run.patch), torch.arange(images)
-    y = torch.zeros(labelled, len(task.regions), *run.patch)
-    batch = Batch(x[:labelled], y, x[labelled:], seeds[:labelled], seeds[labelled:])
-    model = run.build(task)
-    for _ in range(2):  # the first step is slower than the rest
-        started = time.perf_counter()
-        run.method.losses(model, batch, progress=1.0).total.backward()
-        diagnosis.seconds_per_step = time.perf_counter() - started
+    diagnosis.seconds_per_step = seconds_per_step(run, task)
     voxels = sum(int(np.prod(finding.shape)) for finding in diagnosis.findings if finding.part == "training")
     diagnosis.gigabytes = voxels * (4 * len(task.channels) + len(task.regions)) / 1e9

@@ -1,6 +1,7 @@
 """Every method by name: a method is one file in this folder and its line below."""
 
 from segpl.methods import (
+    bcp,
     cct,
     cps,
     deep_ensemble,

@@ -45,6 +45,13 @@ class Method(Named, ABC):
         """Whether the method cannot do without unlabelled images."""
         return False
 
+    def draws_views(self) -> bool:
+        """Whether the method changes the unlabelled images itself, because it must see the plain ones too.
+
+        Other methods are given unlabelled images in views as strong as those of the labelled ones.
+        """
+        return False
+
     def unlabelled_weight(self, progress: float) -> float:
         """How much the unlabelled images count at this moment of the run."""
         return 0.0
@@ -65,7 +72,7 @@ class Method(Named, ABC):
         self,
         p: Float[Tensor, "B K *space"],
         y: Float[Tensor, "B K *space"],
-        where: Float[Tensor, "B K *space"] | None = None,
+        where: Float[Tensor, "B #K *space"] | None = None,
     ) -> Float[Tensor, ""]:
         """The M-step's f(p, y): how far a prediction is from a label, over all voxels or `where` it is 1."""
         return OBJECTIVES[self.objective](p, y, where)

@@ -49,6 +49,10 @@ class DeepEnsemble(Method):
         """If its members do."""
         return self.base.uses_unlabelled()
 
+    def draws_views(self) -> bool:
+        """If its members do."""
+        return self.base.draws_views()
+
     def unlabelled_weight(self, progress: float) -> float:
         """The base method's."""
         return self.base.unlabelled_weight(progress)

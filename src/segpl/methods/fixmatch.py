@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from pydantic import NonNegativeFloat, PositiveInt
 
-from segpl.augment import add_noise, draw_view
+from segpl.em.views import add_noise, draw_view
 from segpl.losses import pseudo_label
 from segpl.methods.base import Model, SemiSupervised, Share
 from segpl.types import Batch, Losses
@@ -29,6 +29,10 @@ class FixMatch(SemiSupervised):
     """How many of the strong view's operations RandAugment picks for an image."""
     confidence: Share = 0.95
     """Voxels whose probability, of foreground or of background, is below this do not count; 0 counts all."""
+
+    def draws_views(self) -> bool:
+        """A weak one and a strong one."""
+        return True
 
     def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
         """The weak view labels, the strong view learns, where the label is confident."""

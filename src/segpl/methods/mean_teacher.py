@@ -9,8 +9,8 @@ from pydantic import NonNegativeFloat
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
-from segpl.augment import add_noise
 from segpl.draws import Purpose
+from segpl.em.views import add_noise
 from segpl.losses import pseudo_label
 from segpl.methods.base import Model, SemiSupervised, Share
 from segpl.networks import UNet, averaged

@@ -1,29 +1,33 @@
-"""SegPL-EM: the averaged network labels the plain image, and the network learns that label on a changed view."""
+"""SegPL-EM: the averaged network labels the plain image, and the network learns that label in another scene."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
-from pydantic import NonNegativeFloat
-from torch import nn
+from jaxtyping import Float
+from pydantic import NonNegativeFloat, NonNegativeInt
+from torch import Tensor, nn
 
-from segpl.augment import draw_view
-from segpl.losses import bce_loss, pseudo_label
+from segpl.em.exchange import Sides, draw_boxes, exchange, one_way_or_other, partners, some_images
+from segpl.em.shapes import keep_largest, keep_nested
+from segpl.em.views import draw_view
+from segpl.losses import pseudo_label
 from segpl.methods.base import Model, Share, Thresholded, watch
 from segpl.networks import UNet, averaged
-from segpl.priors import Prior, Uniform
+from segpl.priors import Fixed, Posterior, Prior
 from segpl.types import Batch, Losses
 
 
 @dataclass(frozen=True)
 class SegPLEM(Thresholded):
-    """Take the E-step's theta^(n-1) seriously: an older, averaged network labels; the M-step learns on another view.
+    """EM with an averaged network in the E-step, and boxes exchanged with labelled images in the M-step.
 
-    A network that learns its own label on its own view sharpens what it already believes. Here the label comes from the
-    weights averaged over time, which err less, and holds for a turned, scaled and re-contrasted view, which the network
-    must first learn to see through. Nor is the label sharper than the average is sure: with T anywhere in (0, 1) its
-    mean is the average's probability, and a doubtful voxel is taught as doubtful. Pseudo-labels begin when the average
-    is worth listening to, and are fitted by their likelihood: Dice would weigh a false speck as much as an organ.
+    E-step: theta^(n-1) is taken seriously. The weights averaged over time, which err less than those
+    of the moment, label the plain image; where the labels show a region in one piece, so must the
+    pseudo-label be. M-step: the network learns that label on a strongly changed view, and in an image
+    that it shares with a labelled one, half of the time as the surroundings and half of the time as
+    the box (bidirectional copy-paste, Bai et al., CVPR 2023). A network that learns its own label on
+    its own view confirms its mistakes; beside true labels in the same image they stand out.
     """
 
     alpha: NonNegativeFloat = 1.0
@@ -32,12 +36,20 @@ class SegPLEM(Thresholded):
     """Share of the run before the unlabelled images count at all."""
     warm_up: Share = 0.1
     """Share of the run over which alpha then rises linearly from 0."""
-    prior: Prior = field(default_factory=Uniform)
-    """What is believed about T beforehand: uniform, fixed, or any of the others."""
+    prior: Prior = field(default_factory=Fixed)
+    """What is believed about T beforehand: fixed, uniform, or any of the others."""
     decay: Share = 0.99
     """How much of the average stays at each step; 0 is the network of the moment."""
     strength: NonNegativeFloat = 1.0
     """How much the M-step's view is changed; 0 is the plain image."""
+    exchange: Share = 1.0
+    """Share of the unlabelled images that exchange a box with a labelled one."""
+    box: tuple[Share, Share] = (0.5, 0.8)
+    """Shortest and longest side of the box, as shares of the image's."""
+    single_component: tuple[NonNegativeInt, ...] = ()
+    """Regions, by number from 0, of which pseudo-labels keep the largest component only."""
+    nested: tuple[tuple[NonNegativeInt, NonNegativeInt], ...] = ()
+    """Pairs of regions, (inner, outer): pseudo-labels of the inner stay inside those of the outer."""
 
     def build(self, network: Callable[[], UNet]) -> nn.Module:
         """theta, its average over time, and phi on the average's features."""
@@ -49,27 +61,55 @@ class SegPLEM(Thresholded):
         """The average labels, and it predicts."""
         return model["average"].module
 
+    def draws_views(self) -> bool:
+        """The E-step sees the plain image."""
+        return True
+
     def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
-        """Eq. 3 with the label of one network and view learnt by another; labels alone until the others count."""
+        """Eq. 3, the pseudo-label of one network and view learnt by another; labels alone at first."""
         weight = self.unlabelled_weight(progress)
         if not weight:
             return Losses({"labelled": self.fit(model["theta"](batch.x_l).sigmoid(), batch.y_l)})
+        y_u, posterior, threshold = self._e_step(model, batch)
+        x_m, y_m, is_true = self._mixed(batch, y_u)
+        p = model["theta"](torch.cat([batch.x_l, x_m])).sigmoid()
+        p_l, p_m = p.split([len(batch.x_l), len(x_m)])
+        terms = {
+            "labelled": self.fit(p_l, batch.y_l),  # M-step
+            "mixed": self.fit(p_m, y_m, where=is_true),
+            "unlabelled": weight * self.fit(p_m, y_m, where=1 - is_true),
+            "kl": self.kl_weight * posterior.kl.mean(),
+        }
+        return Losses(terms, y_u, threshold, watch(posterior))
+
+    def _e_step(self, model: Model, batch: Batch) -> tuple[Tensor, Posterior, Tensor]:
+        """The average's pseudo-label of the plain image (Eq. 1), with p(T | x) and the T that was drawn from it."""
         with torch.no_grad():
             features = self.theta(model).features(batch.x_u)
             p = self.theta(model).head(features).sigmoid()
         posterior = self.posterior(model, features, p)
         threshold = posterior.draw(batch.seeds_u)
-        y_u = pseudo_label(p, threshold)  # E-step
+        y_u = pseudo_label(p, threshold)
+        y_u = keep_largest(y_u, self.single_component)
+        y_u = keep_nested(y_u, self.nested)
+        return y_u, posterior, threshold
+
+    def _mixed(
+        self, batch: Batch, y_u: Float[Tensor, "U K *space"]
+    ) -> tuple[Tensor, Tensor, Float[Tensor, "U 1 *space"]]:
+        """Views of the unlabelled images that each share the field of view with a labelled one.
+
+        Images, labels beside pseudo-labels, and where the label is a true one.
+        """
         view = draw_view(batch.seeds_u, self.strength)
-        seen = model["theta"](torch.cat([batch.x_l, view.image(batch.x_u)])).sigmoid()
-        p_l, p_u = seen.split([len(batch.x_l), len(batch.x_u)])
-        terms = {
-            "labelled": self.fit(p_l, batch.y_l),  # M-step
-            "unlabelled": weight * bce_loss(p_u, view.label(y_u)),
-            "kl": self.kl_weight * posterior.kl.mean(),
-        }
-        return Losses(terms, y_u, threshold, watch(posterior))
+        partner = partners(len(batch.x_u), of=len(batch.x_p))
+        boxes = draw_boxes(batch.seeds_u, batch.x_u.shape[2:], Sides(*self.box))
+        is_true = one_way_or_other(boxes, batch.seeds_u)
+        is_true = is_true * some_images(batch.seeds_u, self.exchange, like=boxes)
+        x_m = exchange(batch.x_p[partner], view.image(batch.x_u), is_true)
+        y_m = exchange(batch.y_p[partner], view.label(y_u), is_true)
+        return x_m, y_m, is_true
 
     def after_step(self, model: Model) -> None:
-        """The average follows."""
+        """Move the average towards the network."""
         model["average"].update_parameters(model["theta"])

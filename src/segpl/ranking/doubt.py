@@ -5,7 +5,7 @@ import torch
 from jaxtyping import Float, UInt16
 from torch import Tensor
 
-from segpl.augment import draw_view
+from segpl.em.views import draw_view
 from segpl.prediction import Predictor
 from segpl.prediction.levels import ENTROPY, FULL, HALF, parts
 from segpl.prediction.numbers import nearby

@@ -1,0 +1,41 @@
+"""The prior on label shapes, by hand."""
+
+import numpy as np
+import torch
+
+from segpl.em.shapes import keep_largest, keep_nested, largest_component
+
+
+def two_pieces():
+    """Two regions, each a piece of 6 and one of 2 pixels, in two images."""
+    y = torch.zeros(2, 2, 8, 8)
+    y[:, :, 0:2, 0:3] = 1
+    y[:, :, 5, 5:7] = 1
+    return y
+
+
+def test_only_the_regions_that_are_listed_lose_their_small_pieces():
+    kept = keep_largest(two_pieces(), [1])
+    assert torch.equal(kept[:, 0], two_pieces()[:, 0])
+    assert kept[:, 1].sum((1, 2)).tolist() == [6, 6]
+    assert keep_largest(two_pieces(), []).sum() == two_pieces().sum()
+
+
+def test_corners_connect_and_empty_stays_empty():
+    diagonal = np.eye(4, dtype=bool)
+    assert np.array_equal(largest_component(diagonal), diagonal)
+    assert not largest_component(np.zeros((4, 4), dtype=bool)).any()
+    cube = np.zeros((4, 4, 4), dtype=bool)
+    cube[0, 0, 0] = cube[1, 1, 1] = cube[3, 3, 3] = True
+    assert largest_component(cube).sum() == 2
+
+
+def test_an_inner_region_stays_inside_its_outer_one():
+    y = torch.zeros(1, 3, 4, 4)
+    y[:, 0, :2] = 1
+    y[:, 1, 1:3] = 1
+    y[:, 2, 1:4] = 1
+    kept = keep_nested(y, [(1, 0), (2, 1)])
+    assert kept[0, 1].sum(1).tolist() == [0, 4, 0, 0]
+    assert kept[0, 2].sum(1).tolist() == [0, 4, 0, 0]
+    assert torch.equal(kept[:, 0], y[:, 0])
