@@ -6,7 +6,9 @@ import pandas as pd
 import pytest
 import torch
 
-from segpl.monitor import Guard, collapse, met, shares
+from segpl.methods.segpl_em import SegPLEM
+from segpl.monitor import Guard, collapse, health, met, shares
+from segpl.priors import Fixed
 from segpl.run import plan_run
 from segpl.training import Learner, train
 from segpl.types import Losses
@@ -62,6 +64,20 @@ def test_only_pseudo_labels_pull():
     assert Losses({name: torch.tensor(value) for name, value in terms.items()}).pull == 0.25
     assert Losses({"labelled": torch.tensor(2.0), "first": torch.tensor(1.0), "second": torch.tensor(3.0)}).pull == 2
     assert Losses({"labelled": torch.tensor(0.0), "jigsaw": torch.tensor(3.0)}).pull == 0
+
+
+def test_the_labelled_part_of_mixed_images_counts_as_labelled():
+    terms = {"labelled": 2.0, "mixed": 2.0, "unlabelled": 1.0}
+    assert Losses({name: torch.tensor(value) for name, value in terms.items()}).pull == 0.25
+
+
+def test_pseudo_labels_are_counted_before_they_are_mixed_with_labels(network, batch):
+    """Full pseudo-labels are seen as full by guard and log, however much of the mixed images is labelled."""
+    method = SegPLEM(start=0, warm_up=0, prior=Fixed(threshold=0.001))
+    losses = method.losses(method.build(network), batch, 1.0)
+    assert shares(losses.y_u).min() > 0.99
+    assert health(losses, batch)["pseudo_foreground"] > 0.99
+    assert health(losses, batch)["labelled_foreground"] == batch.y_l.mean()
 
 
 def run(tumours, directory, alpha, **settings):

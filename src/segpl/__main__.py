@@ -30,6 +30,8 @@ def command_line() -> argparse.ArgumentParser:
     one = command(commands.demo)
     one.add_argument("--task", choices=tasks, default="tumour", help="which phantoms [tumour]")
     one.add_argument("--out", type=file, default=Path("demo"), help="where everything goes [demo]")
+    one.add_argument("--seed", type=natural, default=0, help="draws who is labelled, the weights and the batches [0]")
+    one.add_argument("--all", action="store_true", help="train the paper's own methods too: SegPL and SegPL-VI")
 
     one = command(commands.phantom)
     one.add_argument("task", choices=tasks)

@@ -6,10 +6,10 @@ import sys
 
 
 def demo(options: argparse.Namespace) -> None:
-    """Train supervised, SegPL, SegPL-VI and SegPL-EM on built-in phantoms, score them and draw them."""
+    """Train on built-in phantoms with and without the unlabelled ones, score both and draw them."""
     from segpl.demo import demo
 
-    demo(options.task, options.out)
+    demo(options.task, options.out, options.seed, options.all)
 
 
 def phantom(options: argparse.Namespace) -> None:

@@ -26,6 +26,8 @@ class Batch(NamedTuple):
     """The same for the unlabelled images."""
 
 
+TRUE = ("labelled", "mixed")
+"""Terms whose target is a true label: of labelled images, and of the labelled part of mixed ones."""
 TAUGHT = ("unlabelled", "first", "second")
 """Terms whose target is a pseudo-label: one network's, or each of two networks'."""
 
@@ -46,9 +48,13 @@ class Losses:
 
     @property
     def pull(self) -> Float[Tensor, ""]:
-        """How hard the pseudo-labels pull beside the labels: what teaches phi, or a puzzle, is no pseudo-label."""
-        taught = sum((self.terms[name] for name in TAUGHT if name in self.terms), start=torch.tensor(0.0))
-        return taught / self.terms["labelled"].clamp(min=1e-6)
+        """How hard the pseudo-labels pull beside the labels: what teaches phi, or a puzzle, is neither."""
+        return self._sum(TAUGHT) / self._sum(TRUE).clamp(min=1e-6)
+
+    def _sum(self, names: tuple[str, ...]) -> Float[Tensor, ""]:
+        """The sum of those of the terms that are there."""
+        there = [self.terms[name] for name in names if name in self.terms]
+        return torch.stack(there).sum() if there else torch.tensor(0.0)
 
     @property
     def total(self) -> Float[Tensor, ""]:
