@@ -10,6 +10,7 @@ import sys
 import time
 from dataclasses import replace
 
+import lightning
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -213,6 +214,22 @@ def test_a_compiled_run_resumes_as_if_it_had_not_stopped(tumours, tmp_path, monk
     assert log != other, "it was compiled indeed: not the same to the last bit"
     losses = [[float(row["loss"]) for row in csv.DictReader(text.splitlines())] for text in (log, other)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU may train in half precision")
+def test_a_processor_trains_in_full_precision(tumours, tmp_path):
+    """bfloat16 convolutions on a processor use AMX, which kills the process where it is trapped."""
+
+    class Precision(lightning.Callback):
+        def on_train_start(self, trainer, learner):
+            self.of_trainer = trainer.precision
+            self.of_products = torch.get_float32_matmul_precision()
+
+    seen = Precision()
+    run = plan_run(tumours, {"method": "supervised", "patch": [32, 32], **SMALL, "steps": 1})
+    train(run, tmp_path / "run", watchers=[seen])
+    assert seen.of_trainer == "32-true"
+    assert seen.of_products == "highest"
 
 
 def test_a_training_says_beforehand_how_long_it_will_take(planned, tmp_path, monkeypatch, capsys):
