@@ -91,7 +91,11 @@ class Learner(lightning.LightningModule):
         return DataLoader(mine, batch_size=None, sampler=block, num_workers=int(gpu), pin_memory=gpu)
 
     def val_dataloader(self) -> DataLoader[Sequence[Tensor]]:
-        """Image and truth of the validation cases, one whole case after the other."""
+        """Image and truth of the validation cases, one whole case after the other.
+
+        Lightning skips an empty loader. With `limit_val_batches=0` instead, it would end the first
+        epoch of a resumed run after one step.
+        """
         return DataLoader([(volume.x, volume.y) for volume in self.validation], batch_size=None)  # type: ignore[arg-type]
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
@@ -232,7 +236,6 @@ def _fit(learner: Learner, directory: Path, processes: Processes, watchers: Sequ
                 *watchers,
             ],
             logger=False,
-            limit_val_batches=1.0 if validates else 0,
             reload_dataloaders_every_n_epochs=1,
             num_sanity_val_steps=0,
             enable_progress_bar=False,
