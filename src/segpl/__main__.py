@@ -50,7 +50,9 @@ def command_line() -> argparse.ArgumentParser:
         "--method", metavar="NAME", help="how to learn; see below [segpl-em; segpl with --config brats or carve]"
     )
     one.add_argument("--out", type=file, required=True, metavar="RUN", help="the run directory to make")
-    one.add_argument("--labelled", type=int, metavar="N", help="subjects that keep their label [all]")
+    one.add_argument(
+        "--labelled", type=int, metavar="N", help="labelled subjects to use; the others serve as unlabelled [all]"
+    )
     one.add_argument("--steps", type=int, metavar="N", help="optimiser steps [400]")
     one.add_argument("--seed", type=int, metavar="N", help="draws the split, the weights and the batches [0]")
     one.add_argument(
