@@ -87,9 +87,10 @@ def main() -> None:
 
 def _train(run: Run, directory: Path) -> None:
     cache, dataset = Cache(default_folder()), read_dataset(run.data)
-    hidden = {
-        case.name for case in training_cases(dataset, run.labelled, run.seed, run.validation, run.test).unlabelled
-    }
+    cases = training_cases(dataset, run.labelled, run.seed, run.validation, run.test)
+    if not cases.validation:
+        raise SystemExit("Variants are compared on validation subjects: ask for some, as in --set validation=12.")
+    hidden = {case.name for case in cases.unlabelled}
     watched = [case for case in dataset.training if case.name in hidden and case.label][:WATCHED]
     volumes = cache.volumes(watched, dataset.task, run.preparation)
     file = directory.with_suffix(".truth.json")

@@ -159,7 +159,9 @@ MISTAKES = [
     (remove_all_images, [], "has no training image"),
     (orphan_a_label, [], "nobody.nii.gz has no image"),
     (break_nothing, ["--method", "magic"], "no method 'magic': choose one of cct, cps"),
-    (break_nothing, ["--labelled", 9], "--labelled 9 cannot be had"),
+    (break_nothing, ["--labelled", 9], "--labelled 9 cannot be had: ask for --labelled 1 to 2"),
+    (break_nothing, ["--set", "validation=2"], "so 2 for validation leave none to learn from"),
+    (break_nothing, ["--set", "validation=-1"], "validation is -1"),
     (break_nothing, ["--set", "stpes=3"], "unknown setting 'stpes'"),
     (break_nothing, ["--set", "method.alhpa=3"], "segpl-em: unknown setting 'alhpa'"),
     (break_nothing, ["--set", "method.alpha=-1"], "segpl-em: alpha is -1"),
@@ -183,7 +185,7 @@ MISTAKES = [
     (add_a_channel, [], "tumour_000_0004.nii.gz is one channel too many"),
     (forget_a_number, [], "case.nii.gz has no channel number: name it case_0000.nii.gz"),
     (list_the_labels, [], "dataset.json: labels is"),
-    (no_unlabelled_images, ["--labelled", 1], "leaves no unlabelled scan for segpl"),
+    (no_unlabelled_images, ["--labelled", 2], "leaves no unlabelled scan for segpl"),
 ]
 
 

@@ -84,6 +84,7 @@ def test_a_mistake_gets_one_sentence(mistake, words, sentence, folder, tmp_path,
     ("words", "sentence"),
     [
         (["evaluate", "nowhere"], "nowhere is not a run directory"),
+        (["predict", "full", "scan.nii.gz", "--out", "new", "--temperature", "fit"], "full has no validation subjects"),
         (["phantom", "tumour", "--out", "full"], "full is not empty"),
         (["phantom", "tumour", "--out", "new", "--subjects", "2"], "at least 3 subjects"),
         (["phantom", "liver", "--out", "new"], "invalid choice: 'liver'"),
@@ -95,7 +96,7 @@ def test_other_commands_too(words, sentence, tmp_path, monkeypatch, capsys):
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "full").mkdir()
-    (tmp_path / "full/file").touch()
+    (tmp_path / "full/split.json").write_text('{"validation": []}')
     monkeypatch.setattr("sys.argv", ["segpl", *words])
     with pytest.raises(SystemExit) as exit_:
         main()

@@ -82,7 +82,15 @@ def test_pseudo_labels_are_counted_before_they_are_mixed_with_labels(network, ba
 
 def run(tumours, directory, alpha, **settings):
     method = {"name": "segpl", "alpha": alpha}
-    small = {"labelled": 1, "patch": [32, 32], "channels": 4, "ratio": 2, "learning_rate": 0.01, "foreground": 1.0}
+    small = {
+        "labelled": 1,
+        "validation": 1,
+        "patch": [32, 32],
+        "channels": 4,
+        "ratio": 2,
+        "learning_rate": 0.01,
+        "foreground": 1.0,
+    }
     planned = plan_run(tumours, {"method": method, "steps": 150, "validate_every": 15, **small, **settings})
     train(planned, directory, resume=True)
     return pd.read_csv(directory / "log.csv")
@@ -117,6 +125,14 @@ def test_the_guard_returns_to_the_last_healthy_checkpoint(tumours, tmp_path, mon
     assert all(torch.equal(a, b) for a, b in zip(healthy, restored, strict=True))
     assert not all(torch.equal(a, b) for a, b in zip(sick, restored, strict=True))
     assert log["learning_rate"].is_monotonic_decreasing, "the decay goes on"
+
+
+def test_the_guard_makes_up_no_validation_where_there_is_none(tumours, tmp_path, monkeypatch):
+    judgements = iter([None, "empty", None])
+    monkeypatch.setattr("segpl.monitor.collapse", lambda *_: next(judgements))
+    log = run(tumours, tmp_path / "run", alpha=0.1, steps=6, validate_every=2, validation=0)
+    assert log["alpha_factor"].iloc[-1] == pytest.approx(0.1)
+    assert log["validation_iou"].isna().all()
 
 
 def test_what_the_guard_did_survives_a_stop(tumours, tmp_path, monkeypatch):

@@ -14,7 +14,9 @@ from segpl.errors import UserError
 from segpl.run import read_yaml, run_from
 from segpl.search import search
 
-SETTINGS = "{method: segpl, labelled: 1, steps: 4, validate_every: 2, channels: 4, ratio: 1, patch: [32, 32]}"
+SETTINGS = (
+    "{method: segpl, labelled: 1, validation: 1, steps: 4, validate_every: 2, channels: 4, ratio: 1, patch: [32, 32]}"
+)
 
 
 def write(folder, tumours, space="learning_rate: {low: 0.001, high: 0.1, log: true}", extra=""):
@@ -118,8 +120,11 @@ def test_other_mistakes(tumours, tmp_path):
         search(file, tmp_path / "out", storage="nonsense")
     one_label = shutil.copytree(tumours, tmp_path / "one")
     (one_label / "labelsTr/tumour_001.nii.gz").unlink()
-    with pytest.raises(UserError, match="leaves no subject for validation"):
+    with pytest.raises(UserError, match=r"has 1 labelled training subjects .* 1 for validation leave none"):
         search(file, tmp_path / "out", data=one_label)
+    file.write_text(file.read_text(encoding="utf-8").replace("validation: 1, ", ""))
+    with pytest.raises(UserError, match=r"line 2, .*without validation subjects.* add 'validation: K' to settings"):
+        search(file, tmp_path / "out")
     values = yaml.safe_load(file.read_text(encoding="utf-8"))
     del values["space"]
     file.write_text(yaml.safe_dump(values))

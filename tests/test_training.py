@@ -10,6 +10,7 @@ import sys
 import time
 from dataclasses import replace
 
+import lightning
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -21,7 +22,7 @@ from segpl.progress import in_words
 from segpl.run import plan_run, read_run
 from segpl.training import Learner, train
 
-SMALL = {"steps": 5, "validate_every": 2, "channels": 4, "ratio": 1, "labelled": 1, "augment": 0.5}
+SMALL = {"steps": 5, "validate_every": 2, "channels": 4, "ratio": 1, "labelled": 1, "validation": 1, "augment": 0.5}
 
 
 @pytest.fixture(params=["2D", "3D"])
@@ -71,6 +72,14 @@ def test_resume_equals_no_stop(method, planned, tmp_path, monkeypatch):
     assert_same(tmp_path / "undisturbed", tmp_path / "stopped")
 
 
+def test_resume_equals_no_stop_without_validation(tumours, tmp_path, monkeypatch):
+    run = plan_run(tumours, {"method": "segpl-vi", "patch": [32, 32], **SMALL, "validation": 0})
+    train(run, tmp_path / "undisturbed")
+    train_to_step_3(run, tmp_path / "stopped", monkeypatch)
+    train(run, tmp_path / "stopped", resume=True)
+    assert_same(tmp_path / "undisturbed", tmp_path / "stopped")
+
+
 def test_a_run_directory_holds_what_later_stages_need(planned, tmp_path):
     run = planned("segpl-vi")
     train(run, tmp_path / "run")
@@ -105,6 +114,20 @@ def test_the_kept_weights_are_the_best_on_validation(planned, tmp_path, monkeypa
     train(planned("supervised"), tmp_path / "run")
     _, weights = results(tmp_path / "run")
     assert all(torch.equal(weight, kept[1][name]) for name, weight in weights.items())
+
+
+def test_without_validation_the_weights_of_the_last_step_are_kept(tumours, tmp_path, capsys):
+    run = plan_run(tumours, {"method": "segpl", "patch": [32, 32], **SMALL, "validation": None})
+    train(run, tmp_path / "run")
+    assert "No validation subjects: the weights of the last step are kept." in capsys.readouterr().err
+    log, weights = results(tmp_path / "run")
+    last = torch.load(tmp_path / "run/checkpoints/last.ckpt", weights_only=False)
+    assert last["global_step"] == run.steps
+    assert all(torch.equal(weight, last["state_dict"][f"model.{name}"]) for name, weight in weights.items())
+    assert {row["validation_iou"] for row in csv.DictReader(log.splitlines())} == {""}
+    split = json.loads((tmp_path / "run/split.json").read_text())
+    assert split["labelled_subjects"] == {"total": 1, "learning": 1, "validation": 0, "extra_validation": False}
+    assert len(split["unlabelled"]) == 3, "the labelled subject that was not drawn is an unlabelled scan"
 
 
 def test_the_last_checkpoint_is_the_last_though_validation_gets_worse(planned, tmp_path, monkeypatch):
@@ -213,6 +236,22 @@ def test_a_compiled_run_resumes_as_if_it_had_not_stopped(tumours, tmp_path, monk
     assert log != other, "it was compiled indeed: not the same to the last bit"
     losses = [[float(row["loss"]) for row in csv.DictReader(text.splitlines())] for text in (log, other)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU may train in half precision")
+def test_a_processor_trains_in_full_precision(tumours, tmp_path):
+    """bfloat16 convolutions on a processor use AMX, which kills the process where it is trapped."""
+
+    class Precision(lightning.Callback):
+        def on_train_start(self, trainer, learner):
+            self.of_trainer = trainer.precision
+            self.of_products = torch.get_float32_matmul_precision()
+
+    seen = Precision()
+    run = plan_run(tumours, {"method": "supervised", "patch": [32, 32], **SMALL, "steps": 1})
+    train(run, tmp_path / "run", watchers=[seen])
+    assert seen.of_trainer == "32-true"
+    assert seen.of_products == "highest"
 
 
 def test_a_training_says_beforehand_how_long_it_will_take(planned, tmp_path, monkeypatch, capsys):

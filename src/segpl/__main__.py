@@ -52,7 +52,9 @@ def command_line() -> argparse.ArgumentParser:
         "--method", metavar="NAME", help="how to learn; see below [segpl-em; segpl with --config brats or carve]"
     )
     one.add_argument("--out", type=file, required=True, metavar="RUN", help="the run directory to make")
-    one.add_argument("--labelled", type=int, metavar="N", help="subjects that keep their label [all]")
+    one.add_argument(
+        "--labelled", type=int, metavar="N", help="labelled subjects to use; the others serve as unlabelled [all]"
+    )
     long = one.add_mutually_exclusive_group()
     long.add_argument("--steps", type=positive, metavar="N", help="optimiser steps [from the data]")
     long.add_argument("--minutes", type=length, metavar="N", help="as many steps as this machine makes in N minutes")

@@ -86,10 +86,10 @@ def predict(options: argparse.Namespace) -> None:
     """Write the masks of new scans, each in the scan's own geometry, with uncertainty if wanted."""
     from segpl.prediction import predict_files
     from segpl.prediction.orders import Order
-    from segpl.temperature import read_temperature
+    from segpl.prediction.temperature import fitted_temperature
 
-    heat = options.temperature or read_temperature(options.run)
-    order = Order(options.out, options.samples, heat, options.probabilities, options.format)
+    temperature = options.temperature or fitted_temperature(options.run)
+    order = Order(options.out, options.samples, temperature, options.probabilities, options.format)
     print(f"masks and {predict_files(options.run, options.inputs, order)}")
 
 

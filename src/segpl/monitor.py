@@ -181,8 +181,10 @@ class Guard(Callback):
             return ""
         learner.model.load_state_dict(weights)
         # These weights were not the ones that were validated: whatever the score, they are not the best.
-        learner.milestones["validation_iou"] = float(trainer.callback_metrics.get("validation_iou", 0.0))
-        trainer.callback_metrics["validation_iou"] = torch.tensor(0.0)
+        # A run without validation subjects has no score.
+        if "validation_iou" in trainer.callback_metrics:
+            learner.milestones["validation_iou"] = float(trainer.callback_metrics["validation_iou"])
+            trainer.callback_metrics["validation_iou"] = torch.tensor(0.0)
         for group, rate in zip(optimiser.param_groups, rates, strict=True):  # the decay goes on where it is
             group["lr"] = rate
         return said

@@ -39,11 +39,18 @@ class Run:
     method: Method
     """How to learn, with its hyper-parameters."""
     labelled: PositiveInt | None = None
-    """How many subjects keep their label; the other training subjects serve as unlabelled. All by default."""
+    """How many labelled subjects the training may look at, to learn from and to choose weights.
+
+    All by default. The other training subjects serve as unlabelled scans.
+    """
     slices: PositiveInt | None = None
     """How many slices of the labelled subjects, among those that show a region, keep their label. All by default."""
-    validation: PositiveInt | None = None
-    """How many labelled subjects only choose the best weights; a quarter by default."""
+    validation: NonNegativeInt | None = None
+    """How many further labelled subjects, beside `labelled`, only choose the best weights; 0 for none.
+
+    By default a tenth of the labelled subjects does so, none where there are fewer than 10: these
+    are all learnt from, and the weights of the last step are kept.
+    """
     test: PositiveInt | None = None
     """How many labelled subjects are kept for the test where no test folder is; a quarter by default."""
     seed: NonNegativeInt = 0
@@ -221,7 +228,7 @@ def read_task(directory: Path) -> Task:
 
 
 def load_model(directory: Path, run: Run) -> nn.Module:
-    """The trained model of a run directory: the weights that were best on the validation cases."""
+    """The trained model of a run: the best weights on its validation cases or, without any, the last."""
     file = directory / WEIGHTS_FILE
     if not file.is_file():
         raise UserError(f"{directory} has no {WEIGHTS_FILE}: its training has not ended; use segpl train --resume.")

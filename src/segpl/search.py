@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import lightning
 from pydantic import ConfigDict, NonNegativeInt, PositiveInt
 
+from segpl.data import splits
 from segpl.data.cache import Cache, default_folder
 from segpl.data.layouts import read_dataset
 from segpl.data.splits import training_cases
@@ -135,7 +136,7 @@ def _check_same(study: "optuna.Study", wanted: Search, source: Source, place: st
     """Trials of other settings, on other cases, or from another space would count as this search's."""
     dataset = read_dataset(wanted.data)
     cases = [(case.name, case.subject, bool(case.label)) for case in dataset.training + dataset.test]
-    parts = source.values["settings"], wanted.seeds, repr(wanted.space), cases
+    parts = source.values["settings"], wanted.seeds, repr(wanted.space), cases, splits.VERSION
     mine = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
     if study.user_attrs.get("searched", mine) != mine:
         raise UserError(
@@ -170,16 +171,23 @@ def _read(source: Source, data: Path | None) -> Search:
         if not wanted.data.exists():
             raise UserError(f"data: {wanted.data} does not exist: correct the path, or give --data.")
     with source.blame(("settings",)):
-        run = _run(wanted, {}, wanted.seeds[0])
-        dataset = read_dataset(run.data)
-        if not training_cases(dataset, run.labelled, run.seed, run.validation, run.test).validation:
-            raise UserError(f"{run.data} leaves no subject for validation, by which a search judges: label more scans.")
+        _check_validation(_run(wanted, {}, wanted.seeds[0]))
     first = {key: choice.examples()[0] for key, choice in wanted.space.items()}
     for key, choice in wanted.space.items():
         with source.blame(("space", key), ("space",)):
             for value in choice.examples():
-                _run(wanted, first | {key: value}, wanted.seeds[0])
+                _check_validation(_run(wanted, first | {key: value}, wanted.seeds[0]))
     return wanted
+
+
+def _check_validation(run: Run) -> None:
+    """A trial's score is its validation IoU, so every run of a search needs validation subjects."""
+    cases = training_cases(read_dataset(run.data), run.labelled, run.seed, run.validation, run.test)
+    if not cases.validation:
+        raise UserError(
+            f"these settings leave {run.data} without validation subjects, by which a search compares trials: "
+            "add 'validation: K' to settings for K further labelled subjects."
+        )
 
 
 def _run(wanted: Search, chosen: dict[str, Any], seed: int) -> Run:

@@ -4,7 +4,7 @@ import json
 import logging
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zipfile import is_zipfile
@@ -93,7 +93,11 @@ class Learner(lightning.LightningModule):
         return DataLoader(mine, batch_size=None, sampler=block, num_workers=int(gpu), pin_memory=gpu)
 
     def val_dataloader(self) -> DataLoader[Sequence[Tensor]]:
-        """Image and truth of the validation cases, one whole case after the other."""
+        """Image and truth of the validation cases, one whole case after the other.
+
+        Lightning skips an empty loader. With `limit_val_batches=0` instead, it would end the first
+        epoch of a resumed run after one step.
+        """
         return DataLoader([(volume.x, volume.y) for volume in self.validation], batch_size=None)  # type: ignore[arg-type]
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
@@ -205,10 +209,9 @@ def train(
             "labelled ones with --labelled, or use --method supervised."
         )
     drawn = directory / SPLIT_FILE
-    if (directory / LAST).is_file() and drawn.is_file() and json.loads(drawn.read_text()) != _split(cases):
-        raise UserError(
-            f"{run.data} has changed since {directory} was started, so its split would too: start a new run."
-        )
+    if (directory / LAST).is_file() and drawn.is_file() and json.loads(drawn.read_text()) != cases.record():
+        problem = f"was started with another split, because {run.data} or segpl has changed since"
+        raise UserError(f"{directory} {problem}: start a new run.")
     learnt = cases.unlabelled if run.method.uses_unlabelled() else ()
     labelled, unlabelled, validation = (
         cache.volumes(part, dataset.task, run.preparation) for part in (cases.labelled, learnt, cases.validation)
@@ -262,7 +265,6 @@ def _fit(learner: Learner, directory: Path, processes: Processes, watchers: Sequ
                 *watchers,
             ],
             logger=False,
-            limit_val_batches=1.0 if validates else 0,
             reload_dataloaders_every_n_epochs=1,
             num_sanity_val_steps=0,
             enable_progress_bar=False,
@@ -309,20 +311,13 @@ def _check(run: Run, directory: Path, resume: bool, processes: Processes) -> Non
         raise UserError(f"{directory} is not empty and holds no run: choose another --out.")
 
 
-def _split(cases: TrainingCases) -> dict[str, list[str]]:
-    """Who is in which part, by case, and all subjects that the run has seen in any way."""
-    parts = {part: [case.name for case in getattr(cases, part)] for part in asdict(cases)}
-    seen = {case.subject for part in asdict(cases) for case in getattr(cases, part)}
-    return {**parts, "subjects": sorted(seen)}
-
-
 def _begin(run: Run, cases: TrainingCases, layout: str, directory: Path) -> None:
     """Write down what is about to happen, and say it."""
     directory.mkdir(parents=True, exist_ok=True)
     run.save(directory)
     write_provenance(directory / "provenance.json", run.data)
-    write_text(directory / SPLIT_FILE, json.dumps(_split(cases), indent=2) + "\n")
+    write_text(directory / SPLIT_FILE, json.dumps(cases.record(), indent=2) + "\n")
     counts = f"{len(cases.labelled)} labelled, {len(cases.unlabelled)} unlabelled, {len(cases.validation)} validation"
     console.print(f"{layout} data: {counts} cases -> {directory}")
     if not cases.validation:
-        console.print("No subject is left for validation: the last weights are kept.")
+        console.print("No validation subjects: the weights of the last step are kept.")

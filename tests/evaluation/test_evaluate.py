@@ -16,11 +16,12 @@ from segpl.errors import UserError
 from segpl.evaluation import evaluate
 from segpl.evaluation.judging import Judge
 from segpl.evaluation.shifts import FGSM, Clean, OutOfDistribution, parse_shifts
+from segpl.prediction.temperature import fitted_temperature
 from segpl.run import plan_run, read_run
 from segpl.tidy import read_table
 from segpl.training import train
 
-SMALL = {"steps": 4, "validate_every": 4, "channels": 4, "ratio": 1, "labelled": 1, "patch": [32, 32]}
+SMALL = {"steps": 4, "validate_every": 4, "channels": 4, "ratio": 1, "patch": [32, 32], "labelled": 1, "validation": 1}
 
 
 @pytest.fixture(scope="module")
@@ -205,6 +206,20 @@ def test_the_temperature_is_fitted_on_validation_cases_once(directory, monkeypat
     evaluate(directory, shifts=[Clean(0.0), OutOfDistribution(0.1)])
     ((cases,),) = [asked]
     assert [case.name for case in cases] == json.loads((directory / "split.json").read_text())["validation"]
+
+
+def test_without_validation_cases_the_probabilities_are_not_calibrated_and_that_is_said(tumours, tmp_path, capsys):
+    run = plan_run(tumours, {"method": "supervised", **SMALL, "validation": 0})
+    directory = train(run, tmp_path / "run")
+    table = read_table(evaluate(directory))
+    said = capsys.readouterr().err
+    assert "no temperature is fitted, because it has no validation subjects." in said
+    assert "The probabilities are not calibrated." in said
+    assert not (directory / "temperature.json").exists()
+    assert {"iou", "ece"} <= set(table["metric"])
+    assert not [name for name in set(table["metric"]) if name.endswith("_tempered")]
+    with pytest.raises(UserError, match=r"has no validation subjects to fit a temperature on: give a number"):
+        fitted_temperature(directory)
 
 
 def test_the_temperature_does_not_depend_on_the_order_of_evaluations(directory, tmp_path):

@@ -44,7 +44,8 @@ def run_folder(
     write_text(folder / "run.yaml", yaml.safe_dump(run))
     write_text(folder / "task.yaml", yaml.safe_dump({"channels": ["t1"], "regions": REGIONS}))
     split = {"labelled": ["training"], "unlabelled": ["u1", "u2"], "validation": ["v"], "subjects": ["training"]}
-    _json(folder / "split.json", split)
+    use = {"total": labelled + 1, "learning": labelled, "validation": 1, "extra_validation": True}
+    _json(folder / "split.json", split | {"labelled_subjects": use})
     _json(folder / "prediction_cost.json", {"samples": 1, "voxels_per_second": 2e6, "device": "cpu"})
     flops = {f"flops_{kind}": 1e9 for kind in ("labelled", "unlabelled", "prediction")}
     cost = {"parameters": 5000, **flops, "seconds_per_step": 0.1 * len(method), "seconds_of_training": 4.0}

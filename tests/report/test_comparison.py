@@ -59,6 +59,26 @@ def test_the_verdict_comes_first_and_its_grounds_follow(runs, capsys):
     assert "Brier" in printed
 
 
+def test_labelled_subjects_beyond_the_budget_are_told(runs, capsys):
+    use = {"total": 14, "learning": 2, "validation": 12, "extra_validation": True}
+    for run in runs.iterdir():
+        (run / "split.json").write_text(json.dumps({"labelled_subjects": use}))
+    print_comparison([runs], "supervised")
+    sentence = "2 labelled subjects to learn from, and 12 further labelled subjects to choose the weights: 14 in all."
+    assert capsys.readouterr().out.count(sentence) == 1
+
+
+def test_runs_with_unlike_validation_are_told_apart(runs, capsys):
+    for run in runs.iterdir():
+        settings = yaml.safe_load((run / "run.yaml").read_text())
+        settings["validation"] = 5 if settings["method"]["name"] == "segpl" else None
+        (run / "run.yaml").write_text(yaml.safe_dump(settings))
+    print_comparison([runs], "supervised")
+    assert (
+        "Not only the method differs between the runs at 2 labelled: validation (5, null)." in capsys.readouterr().out
+    )
+
+
 def test_runs_may_be_named_one_by_one_or_by_their_folder(runs, capsys):
     print_comparison([runs], "supervised")
     whole = capsys.readouterr().out

@@ -13,6 +13,7 @@ import pytest
 from made_up_runs import SHAPE, STRANGE, data_folder, run_folder
 
 from segpl.errors import UserError
+from segpl.report.label_use import label_use, label_use_sentence
 from segpl.report.material import gather
 from segpl.report.page import in_script, write_report
 from segpl.report.page.catalogue import PICTURES, PLOTS
@@ -127,6 +128,50 @@ def test_verdict_failures_tables_and_ranking_are_told(page):
     assert "from step 21" in page.text
     assert "segpl train --out 'a b'" in page.text
     assert "sha256:abc" in page.text
+
+
+FURTHER = "2 labelled subjects to learn from, and 1 further labelled subject to choose the weights: 3 in all."
+
+
+def test_validation_subjects_beside_the_labelled_ones_are_told(page):
+    assert page.text.count(FURTHER) == 1
+
+
+@pytest.mark.parametrize(
+    ("learning", "validation", "extra", "sentence"),
+    [
+        (3, 5, True, "3 labelled subjects to learn from, and 5 further labelled subjects to choose the weights: 8 in"),
+        (18, 2, False, "20 labelled subjects: 18 to learn from and 2 to choose the weights."),
+        (1, 0, False, "1 labelled subject to learn from and none to choose the weights, which are those of the last"),
+    ],
+)
+def test_label_use_in_words(learning, validation, extra, sentence):
+    total = learning + validation
+    use = {"total": total, "learning": learning, "validation": validation, "extra_validation": extra}
+    assert label_use_sentence(use).startswith(sentence)
+
+
+def test_each_budget_has_its_own_sentence(tmp_path):
+    for labelled in (2, 4):
+        run_folder(tmp_path / f"run-{labelled}", tmp_path, labelled=labelled, cases=("a",))
+    sentences = label_use(gather([tmp_path]).runs)
+    assert [sentence.partition(":")[0] for sentence in sentences] == ["2 labelled", "4 labelled"]
+    assert sentences[0].endswith(FURTHER)
+
+
+def test_a_run_without_validation_has_no_such_curve_and_is_said_to_be_uncalibrated(tmp_path):
+    run = run_folder(tmp_path / "run", data_folder(tmp_path / "data"))
+    split = json.loads((run / "split.json").read_text())
+    use = {"total": 2, "learning": 2, "validation": 0, "extra_validation": False}
+    (run / "split.json").write_text(json.dumps(split | {"validation": [], "labelled_subjects": use}))
+    log = pd.read_csv(run / "log.csv")
+    log.assign(validation_iou=np.nan).to_csv(run / "log.csv", index=False)
+    page = Page(write_report([run]))
+    shown = {attributes["id"] for _, attributes in page.tags if attributes.get("id", "").startswith("figure-")}
+    assert "figure-loss" in shown
+    assert "figure-validation" not in shown
+    assert "2 labelled subjects to learn from and none to choose the weights" in page.text
+    assert "no validation subjects to fit a temperature on: their probabilities are not calibrated" in page.text
 
 
 def test_predictions_from_several_samples_have_a_table_of_their_own(page):

@@ -147,3 +147,11 @@ def test_a_probe_that_fails_says_why(study_file, out, pretend):
     pretend[0].write_text(json.dumps({"segpl 0": "fail"}))
     with pytest.raises(UserError, match="cannot be estimated, because a short probe failed: the scanner was on fire"):
         run_study(study_file, out, minutes=1)
+
+
+def test_the_tables_say_what_the_labelled_subjects_were_used_for(undisturbed):
+    _, out = undisturbed
+    text = (out / "tables/comparison.md").read_text(encoding="utf-8")
+    assert (
+        "- 1 labelled subject to learn from and none to choose the weights, which are those of the last step." in text
+    )

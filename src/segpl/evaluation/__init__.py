@@ -96,13 +96,13 @@ def _dataset(folder: Path, task: Task, directory: Path) -> Dataset:
     return dataset
 
 
-def _held_out(dataset: Dataset, run: Run, split: dict[str, list[str]]) -> list[Case]:
+def _held_out(dataset: Dataset, run: Run, split: dict[str, Any]) -> list[Case]:
     """Labels that were added since may have moved the split: whoever the run has seen is never a test subject."""
     drawn = cases_for_test(dataset, run.seed, run.test)
     return [case for case in drawn if case.subject not in split["subjects"]]
 
 
-def _strangers(dataset: Dataset, split: dict[str, list[str]]) -> list[Case]:
+def _strangers(dataset: Dataset, split: dict[str, Any]) -> list[Case]:
     """The test part of other data or, where it has none, all that is labelled, since nobody trains there.
 
     But it may be the run's own data, moved: subjects whose names the run knows are left out.
@@ -127,14 +127,24 @@ def _check_owner(ledger: Ledger) -> None:
 
 
 def _temperature(judge: Judge, directory: Path, validation: Sequence[str]) -> float | None:
-    """The run's temperature, fitted on its validation cases the first time; none where it has no such case at hand."""
-    if not (directory / TEMPERATURE_FILE).is_file():
-        folder = judge.run.data
-        training = read_dataset(folder).training if folder.exists() else ()
-        cases = [case for case in training if case.name in validation and case.label]
-        if not cases:
-            return None
-        save_temperature(directory, judge.temperature(cases))
+    """The run's temperature, fitted on its validation cases the first time.
+
+    None where the run has no validation cases, or where they are not there any more: the
+    probabilities then stay as they are.
+    """
+    if (directory / TEMPERATURE_FILE).is_file():
+        return read_temperature(directory)
+    folder = judge.run.data
+    training = read_dataset(folder).training if folder.exists() else ()
+    cases = [case for case in training if case.name in validation and case.label]
+    if not cases:
+        reason = "it has no validation subjects"
+        if validation:
+            reason = f"its validation subjects are not in {folder}"
+        console.print(f"{directory.name}: no temperature is fitted, because {reason}.")
+        console.print("The probabilities are not calibrated.")
+        return None
+    save_temperature(directory, judge.temperature(cases))
     return read_temperature(directory)
 
 

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from segpl.errors import UserError
+from segpl.report.label_use import label_use
 from segpl.report.material import RunFolder, gather, runs_in
 from segpl.report.statistics import by_size, holm, mann_whitney, per_subject
 from segpl.report.tables import METRICS
@@ -33,6 +34,8 @@ def print_comparison(folders: Sequence[Path], baseline: str) -> None:
         console.print(one.sentence, highlight=False)
     for warning in material.unlike:
         console.print(warning, highlight=False)
+    for sentence in label_use(material.runs):
+        console.print(sentence, highlight=False)
     console.print(f"\nAgainst {baseline}, in IoU points, paired by seed and test subject")
     Console().print(_tests(found, material.images))
     console.print("IoU in % by size of the foreground (per cent of the image, images as in the paper)")

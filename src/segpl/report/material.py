@@ -20,7 +20,19 @@ from segpl.tidy import RUNS_FILE, read_table, scored_as
 KEYS = ["run", "method", "budget", "seed"]
 ALPHA_DECIDES = frozenset({"segpl", "segpl-em", "fixmatch", "cps", "cct", "mean-teacher"})
 """Methods that learn nothing from unlabelled scans where alpha is 0; others have a puzzle or a phi to learn on them."""
-SAME = ("steps", "batch", "ratio", "patch", "channels", "strides", "learning_rate", "augment", "foreground", "spacing")
+SAME = (
+    "steps",
+    "batch",
+    "ratio",
+    "patch",
+    "channels",
+    "strides",
+    "learning_rate",
+    "augment",
+    "foreground",
+    "spacing",
+    "validation",
+)
 """Settings that methods must share if the better one is to be better for being the method that it is."""
 
 

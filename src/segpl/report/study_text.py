@@ -11,7 +11,10 @@ SPREAD = (
     "Mean ± standard deviation over seeds of the mean over test subjects; cases of a subject are averaged first, then "
     "regions, and undefined scores (region absent from truth and mask) are left out."
 )
-SELECTION = "The weights of a run are those with the best foreground IoU on its validation subjects."
+SELECTION = (
+    "The weights of a run are those with the best foreground IoU on its validation subjects or, where it has none, "
+    "those of the last step."
+)
 TEST = (
     "p is Wilcoxon's signed-rank test over subjects (seeds averaged) against the best baseline of the same budget, not "
     "corrected for the number of tests."

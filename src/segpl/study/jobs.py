@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from segpl.data import splits
 from segpl.data.cases import Dataset
 from segpl.data.layouts import read_dataset
 from segpl.data.splits import cases_for_test, training_cases
@@ -103,7 +104,8 @@ def _identity(run: Run, study: Study, dataset: Dataset) -> str:
     phantoms = isinstance(study.data, Phantoms)
     left_out = {"why", "data"} if phantoms else {"why"}
     settings = {key: value for key, value in run.mapping().items() if key not in left_out and value is not None}
-    parts = {"run": settings, "data": str(study.data) if phantoms else list(_who(dataset))}
+    data = str(study.data) if phantoms else list(_who(dataset))
+    parts = {"run": settings, "data": data, "split": splits.VERSION}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 import pandas as pd
 
 from segpl.evaluation.shifts import parse_shifts
+from segpl.report.label_use import label_use_by_budget
 from segpl.report.study_numbers import Layout
+from segpl.run import SPLIT_FILE
 from segpl.study.jobs import Job
 from segpl.study.schema import Paper, Study
 from segpl.study.work import Evaluation, failure, result
@@ -30,8 +32,18 @@ def layout(study: Study, jobs: Sequence[Job], out: Path, notes: Sequence[str]) -
         paper=paper.source,
         paper_scores=paper.scores,
         paper_cost={method: asdict(cost) for method, cost in paper.cost.items()},
-        notes=list(notes),
+        notes=[*_label_use(jobs, out), *notes],
     )
+
+
+def _label_use(jobs: Sequence[Job], out: Path) -> list[str]:
+    """What the labelled subjects of each budget were used for, as training recorded it."""
+    splits = []
+    for job in jobs:
+        file = out / "runs" / job.name / SPLIT_FILE
+        if file.is_file():
+            splits.append((job.budget, json.loads(file.read_text(encoding="utf-8"))))
+    return label_use_by_budget(splits)
 
 
 def scores(jobs: Sequence[Job], evaluation: Evaluation, out: Path) -> pd.DataFrame:

@@ -18,6 +18,7 @@ from PIL import Image
 from segpl.files import write_text
 from segpl.provenance import code_hash
 from segpl.report.colours import COLOURS
+from segpl.report.label_use import label_use
 from segpl.report.material import Material, gather
 from segpl.report.page.drawing import draw_pictures, draw_plots
 from segpl.report.page.origin import origin
@@ -67,6 +68,7 @@ def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
         drawn=drawn,
         figures_folder=figures.name,
         tables=tables,
+        label_use=label_use(material.runs),
         guard=guard_words(material),
         rankings=_rankings(material),
         remarks=[*remarks, *shown.remarks, *left_out],

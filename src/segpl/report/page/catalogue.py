@@ -124,7 +124,7 @@ PLOTS = (
     Plot(
         "reliability", "sure", "Can the probabilities be believed?",
         "On the diagonal a probability of 0.8 is right eight times in ten. Below it the model is too sure, above it "
-        "too timid. The temperature was fitted on the validation subjects.",
+        "too timid. Thin dashed lines are after temperature scaling, which needs validation subjects to be fitted on.",
         "Reliability curves: share of foreground over probability, one line a method.",
         reliability, draw_reliability,
     ),

@@ -8,12 +8,12 @@ from typing import Any
 import yaml
 
 from segpl.report.material import Material, RunFolder
+from segpl.report.study_text import SELECTION
 from segpl.report.typeset import Cell, TextTable
 
-SELECTION = (
-    "The weights of a run are those with the best foreground IoU on its validation subjects. Test subjects were never "
-    "seen in training, nor in the choice of weights; where they have no folder of their own, the patch, the spacing "
-    "and the window of CT values were planned from all scans."
+CHOICE_OF_WEIGHTS = (
+    f"{SELECTION} Test subjects were never seen in training, nor in the choice of weights; where they have no folder "
+    "of their own, the patch, the spacing and the window of CT values were planned from all scans."
 )
 
 
@@ -40,7 +40,7 @@ def origin(material: Material) -> Origin:
         "machine": _all(_machine(entry) for _, entry in entries),
         "seeds": _all(run.seed for run in material.runs),
         "started": f"{min(stamps)} to {max(stamps)}" if (stamps := [e.get("started", "") for _, e in entries]) else "",
-        "choice of weights": SELECTION,
+        "choice of weights": CHOICE_OF_WEIGHTS,
     }
     flat = {run.name: dict(_flat(run.settings)) for run in material.runs}
     keys = list(dict.fromkeys(key for settings in flat.values() for key in settings))
@@ -88,7 +88,7 @@ def _splits(material: Material) -> TextTable:
     for run in material.runs:
         split = run.read("split.json")
         if split:
-            parts = [", ".join(split.get(part, [])) for part in ("labelled", "unlabelled", "validation")]
+            parts = [", ".join(split.get(part, [])) or "–" for part in ("labelled", "unlabelled", "validation")]
             tests = ", ".join(tested[run.name]) if run.name in tested else "–"
             rows.setdefault((*parts, tests), []).append(run.name)
     cells = [[Cell(", ".join(names)), *map(Cell, parts)] for parts, names in rows.items()]

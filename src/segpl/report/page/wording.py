@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from segpl.report.label_use import without_validation
 from segpl.report.material import Material
 from segpl.report.page.confidence import costs
 from segpl.report.page.learning import guard_acts
@@ -63,9 +64,22 @@ def certainty_table(material: Material) -> list[TextTable]:
         if not shown:
             continue
         columns = ["labelled", "method", *(metric.title for metric in shown.values()), "seeds", "subjects"]
+        notes = [f"Less is better. {MEANING}", *_calibration_notes(material)]
         title = "How far the probabilities can be believed" + (f", {samples} samples" if samples > 1 else "")
-        tables.append(TextTable(title, columns, _by_cell(material, spread, shown), [f"Less is better. {MEANING}"]))
+        tables.append(TextTable(title, columns, _by_cell(material, spread, shown), notes))
     return tables
+
+
+def _calibration_notes(material: Material) -> list[str]:
+    """That probabilities are not calibrated, where no temperature could be fitted."""
+    runs = without_validation(material.runs)
+    if not runs:
+        return []
+    whose = "These runs"
+    if len(runs) < len(material.runs):
+        whose = f"{len(runs)} of {len(material.runs)} runs"
+    reason = f"{whose} have no validation subjects to fit a temperature on"
+    return [f"{reason}: their probabilities are not calibrated."]
 
 
 def cost_table(material: Material) -> list[TextTable]:
