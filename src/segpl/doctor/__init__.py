@@ -17,7 +17,7 @@ from segpl.data.layouts import read_dataset
 from segpl.data.loading import Scan, channels_of, complaints, masks, read
 from segpl.errors import UserError
 from segpl.progress import track
-from segpl.run import plan_run
+from segpl.run import Run, plan_run
 from segpl.types import Batch
 
 
@@ -151,7 +151,7 @@ def _in_both_parts(dataset: Dataset) -> Iterator[str]:
 def _estimate(diagnosis: Diagnosis, dataset: Dataset) -> None:
     """What a run would be like here: the plan, and one step of it timed on this machine."""
     run, task = plan_run(diagnosis.folder, {"method": "segpl-em"}), dataset.task
-    diagnosis.plan = {key: (run.mapping()[key], why) for key, why in run.why.items()}
+    diagnosis.plan = {key: (_setting(run, key), why) for key, why in run.why.items()}
     labelled, images = run.batch, run.batch * (1 + run.ratio)
     x, seeds = torch.randn(images, len(task.channels), *run.patch), torch.arange(images)
     y = torch.zeros(labelled, len(task.regions), *run.patch)
@@ -163,3 +163,11 @@ def _estimate(diagnosis: Diagnosis, dataset: Dataset) -> None:
         diagnosis.seconds_per_step = time.perf_counter() - started
     voxels = sum(int(np.prod(finding.shape)) for finding in diagnosis.findings if finding.part == "training")
     diagnosis.gigabytes = voxels * (4 * len(task.channels) + len(task.regions)) / 1e9
+
+
+def _setting(run: Run, key: str) -> Any:
+    """A setting by its name, such as patch or method.alpha."""
+    value: Any = run.mapping()
+    for name in key.split("."):
+        value = value[name]
+    return value
