@@ -31,8 +31,10 @@ WORTHWHILE = 1.1
 """A grid that is less than this much coarser is not worth the interpolation."""
 CANDIDATES = 8
 """Grids that are tried, in equal ratios, where labels do not survive the coarsest."""
+NEARLY = 0.9
+"""Share of the wanted view that will do along an axis: patches come in steps."""
 ROOMY = 1.5
-"""Patches that must shrink lose first what exceeds this many times the object."""
+"""Where no axis can spare any, those that exceed the object this many times shrink first."""
 SMALLEST = 16
 """Sides of a patch in the plane; smaller images are filled up to this with background."""
 
@@ -75,8 +77,8 @@ def steps_to_try(finest: float, coarsest: float) -> list[float]:
 def fit_patch(image: Sequence[int], view: Sequence[float], objects: Sequence[float] | None) -> list[int]:
     """The patch for a median image, a wanted view and a median object, all in voxels of one grid.
 
-    It begins as large as the image and shrinks, always along the longest axis that can spare it:
-    one that still covers the wanted view, else one far longer than the object, else any.
+    It begins as large as the image and shrinks: while an axis can spare it, the one that covers most
+    of its view; then the longest of those that are far longer than the object, or the longest of all.
     """
     flat = len(image) == 2
     step = 16 if flat else 8
@@ -85,10 +87,13 @@ def fit_patch(image: Sequence[int], view: Sequence[float], objects: Sequence[flo
     roomy = [ROOMY * side for side in objects] if objects else [0.0] * len(image)
     while prod(patch) > SLACK * (PLANE if flat else VOLUME):
         axes = [axis for axis, size in enumerate(patch) if size - step >= least[axis]]
-        spare = [axis for axis in axes if patch[axis] - step >= view[axis]]
+        spare = [axis for axis in axes if patch[axis] - step >= NEARLY * view[axis]]
         long = [axis for axis in axes if patch[axis] > roomy[axis]]
-        longest = max(spare or long or axes, key=lambda axis: patch[axis])
-        patch[longest] -= step
+        if spare:
+            chosen = max(spare, key=lambda axis: patch[axis] / view[axis])
+        else:
+            chosen = max(long or axes, key=lambda axis: patch[axis])
+        patch[chosen] -= step
     return patch
 
 
@@ -140,7 +145,7 @@ def worst_survival(labels: Sequence[Label], regions: Sequence[Region], spacing: 
         kept = []
         for label in labels:
             wanted = [*spacing, label.spacing[2]][:3]
-            kept.append(survival(label.mask(region), label.spacing, wanted))
+            kept.append(survival(label.mask(region), label.spacing, wanted, label.corner))
         mean = float(torch.cat(kept).nanmean())
         if mean < worst.iou:
             worst = Survivor(region.name, mean)

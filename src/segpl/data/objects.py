@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import product
+from math import ceil, floor
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,8 @@ from segpl.scores import iou
 
 MARGIN = 4
 """Voxels of the coarse grid that are kept around a region before its round trip."""
+LARGEST = 16_000_000
+"""Voxels of a region's box that make the round trip; of a larger box, the part around its middle."""
 SPECKS = 0.05
 """Share of a region's voxels outside its largest component that is put down to careless drawing."""
 WHOLE_SLICES = 0.98
@@ -43,10 +46,15 @@ class Label(NamedTuple):
     values: Shaped[np.ndarray, "X Y Z"]
     spacing: tuple[float, float, float]
     """Millimetres."""
+    corner: tuple[int, int, int]
+    """Where the crop begins in the image, in voxels."""
 
     def mask(self, region: Region) -> Bool[Tensor, "1 X Y Z"]:
         """The mask of one region: of many regions, all masks at once could fill the memory."""
-        return torch.from_numpy(np.isin(self.values, region.values))[None]
+        inside = np.zeros(self.values.shape, dtype=bool)
+        for value in region.values:
+            inside |= self.values == value
+        return torch.from_numpy(inside)[None]
 
     def extent(self) -> tuple[float, float, float]:
         """The sides in mm of the box around all regions."""
@@ -68,9 +76,12 @@ def read_label(case: Case, margin: float) -> Label | None:
     label = read_image(case.label)
     spacing = spacing_of(label.affine)
     values = label.values[0]
-    around = [int(np.ceil(margin / step)) for step in spacing]
+    around = [ceil(margin / step) for step in spacing]
     box = bounding_box(values != 0, around)
-    return None if box is None else Label(case.subject, values[box].copy(), spacing)
+    if box is None:
+        return None
+    x, y, z = box
+    return Label(case.subject, values[box].copy(), spacing, (x.start, y.start, z.start))
 
 
 def bounding_box(
@@ -99,29 +110,59 @@ def extent(mask: Bool[np.ndarray, "X Y Z"], spacing: Sequence[float]) -> tuple[f
 
 
 def survival(
-    mask: Bool[Tensor, "K X Y Z"], spacing: Sequence[float], coarse_spacing: Sequence[float]
+    mask: Bool[Tensor, "K X Y Z"],
+    spacing: Sequence[float],
+    coarse_spacing: Sequence[float],
+    corner: Sequence[int] = (0, 0, 0),
 ) -> Float[Tensor, " K"]:
     """IoU of each region with itself after a round trip to another grid, nan where it is absent.
 
     No network that works on that grid can do better, apart from luck: it is given the share of each
-    coarse voxel that the region fills.
+    coarse voxel that the region fills. `corner` is where the mask begins in its image (voxels), from
+    which the voxels of the coarse grid are counted.
     """
-    values = [_survival_of_one(region, spacing, coarse_spacing) for region in mask]
+    values = [_survival_of_one(region, spacing, coarse_spacing, corner) for region in mask]
     return torch.tensor(values, dtype=torch.float32)
 
 
-def _survival_of_one(region: Bool[Tensor, "X Y Z"], spacing: Sequence[float], coarse_spacing: Sequence[float]) -> float:
-    margin = []
-    for fine, coarse in zip(spacing, coarse_spacing, strict=True):
-        margin.append(int(np.ceil(MARGIN * max(coarse / fine, 1))))
-    box = bounding_box(region.numpy(), margin)
-    if box is None:
+def _survival_of_one(
+    region: Bool[Tensor, "X Y Z"],
+    spacing: Sequence[float],
+    coarse_spacing: Sequence[float],
+    corner: Sequence[int],
+) -> float:
+    tight = bounding_box(region.numpy())
+    if tight is None:
         return float("nan")
-    near = region[box][None]
+    box = []
+    for axis, side in enumerate(tight):
+        ratio = coarse_spacing[axis] / spacing[axis]
+        box.append(_whole_voxels(side, ratio, corner[axis], region.shape[axis]))
+    near = _middle(region[tuple(box)])[None]
     shape = tuple(near.shape[1:])
     coarse_shape = resampled_shape(shape, spacing, coarse_spacing)
     returned = resample(resample(near.float(), coarse_shape), shape) > 0.5
     return float(iou(returned, near)[0])
+
+
+def _whole_voxels(side: slice, ratio: float, corner: int, size: int) -> slice:
+    """A side with a margin around it that begins and ends where voxels of `ratio` times the width do."""
+    first = floor((corner + side.start) / ratio) - MARGIN
+    last = ceil((corner + side.stop) / ratio) + MARGIN
+    start = round(first * ratio) - corner
+    stop = round(last * ratio) - corner
+    return slice(max(start, 0), min(stop, size))
+
+
+def _middle(region: Bool[Tensor, "X Y Z"]) -> Bool[Tensor, "X Y z"]:
+    """The slices around the one that halves the region, at most `LARGEST` voxels: vessels can fill a CT."""
+    depth = max(1, LARGEST // (region.shape[0] * region.shape[1]))
+    if depth >= region.shape[2]:
+        return region
+    up_to = np.cumsum(np.count_nonzero(region.numpy(), axis=(0, 1)))
+    middle = int(np.searchsorted(up_to, up_to[-1] / 2))
+    start = min(max(middle - depth // 2, 0), region.shape[2] - depth)
+    return region[..., start : start + depth]
 
 
 def components(mask: Bool[Tensor, "K X Y Z"], flat: bool, patch: Sequence[int]) -> list[Components]:

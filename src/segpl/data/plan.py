@@ -4,6 +4,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from segpl.data.context import (
     surroundings,
 )
 from segpl.data.formats import Grid, read_grid
+from segpl.data.formats.image import split
 from segpl.data.loading import channels_of, is_ct, read
 from segpl.data.objects import (
     ENOUGH_SUBJECTS,
@@ -110,7 +112,7 @@ def _read_labels(labelled: Sequence[Case], around: Surroundings, voxels: int) ->
         chosen = np.linspace(0, len(cases) - 1, LABELS_READ).round().astype(int)
         cases = [cases[number] for number in chosen]
     # No coarser grid than this will be considered, so no more background than this is needed.
-    margin = MARGIN * step_to_fit(around.native, around.view, voxels)
+    margin = (MARGIN + 1) * step_to_fit(around.native, around.view, voxels)
     labels = [read_label(case, margin) for case in track(cases, "Reading labels")]
     return [label for label in labels if label is not None]
 
@@ -237,14 +239,29 @@ def _window(dataset: Dataset) -> Planned:
     channel = next((number for number, name in enumerate(dataset.task.channels) if is_ct(name)), None)
     if channel is None:
         return Planned(None, "no channel is called CT: z-score of the body, nothing clipped")
+    cases = tuple(case.unlabelled() for case in dataset.training[:LOOKED_AT])
+    window = _grey_range(cases, channel, tuple(_version(file) for case in cases for file in case.images))
+    if window is None:
+        return Planned(None, "the CT channel is missing from the first images")
+    return Planned(list(window), "CT: clipped to the middle 99 % of the values, then z-score")
+
+
+@lru_cache(maxsize=8)
+def _grey_range(cases: tuple[Case, ...], channel: int, versions: tuple[int, ...]) -> tuple[float, float] | None:
+    """The mean range of a channel. A study plans the same images for each seed: they are read once."""
     lows = []
     highs = []
-    for case in dataset.training[:LOOKED_AT]:
-        channels = channels_of(read(case.unlabelled()))
+    for case in cases:
+        channels = channels_of(read(case))
         if len(channels) > channel:
             lows.append(np.percentile(channels[channel], 0.5))
             highs.append(np.percentile(channels[channel], 99.5))
     if not lows:
-        return Planned(None, "the CT channel is missing from the first images")
-    window = [round(float(np.mean(lows)), 1), round(float(np.mean(highs)), 1)]
-    return Planned(window, "CT: clipped to the middle 99 % of the values, then z-score")
+        return None
+    return round(float(np.mean(lows)), 1), round(float(np.mean(highs)), 1)
+
+
+def _version(file: Path) -> int:
+    """Another number once the file has been written again."""
+    path = split(file)[0]
+    return path.stat().st_mtime_ns if path.exists() else 0
