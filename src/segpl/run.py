@@ -13,9 +13,12 @@ from safetensors.torch import load_file
 from torch import nn
 
 from segpl.data.cases import Task
+from segpl.data.context import SMALLEST
 from segpl.data.layouts import read_dataset
 from segpl.data.loading import Preparation, is_ct
-from segpl.data.plan import plan
+from segpl.data.plan import CHOSEN, plan
+from segpl.data.planned import Planned
+from segpl.data.splits import training_cases
 from segpl.errors import UserError
 from segpl.files import write_text
 from segpl.methods import METHODS
@@ -24,6 +27,8 @@ from segpl.named import plain, validated
 from segpl.networks import UNet
 
 RUN_FILE, TASK_FILE, SPLIT_FILE, WEIGHTS_FILE = "run.yaml", "task.yaml", "split.json", "model.safetensors"
+METHOD_SETTINGS = ("single_component", "nested", "mirror")
+"""What is planned for the methods that have settings of these names."""
 PAPERS_OWN = ("segpl", "segpl-vi", "segpl-elbo")
 """The forms that the paper describes, in which its settings are to be read."""
 
@@ -73,9 +78,7 @@ class Run:
     """Share of the labelled crops that are centred on a foreground voxel."""
     augment: NonNegativeFloat = 1.0
     """Strength of the views (rotated, scaled, deformed, other grey values, noisy) that every method learns from."""
-    mirror: tuple[NonNegativeInt, ...] = ()
-    """Axes along which half of the views are mirrored."""
-    exchange: Annotated[float, Field(ge=0, le=1)] = 0.5
+    exchange: Annotated[float, Field(ge=0, le=1)] = 1.0
     """Share of the labelled images that show a box of another labelled image."""
     box: tuple[PositiveFloat, PositiveFloat] = (0.3, 0.7)
     """Shortest and longest side of that box, as shares of the image's."""
@@ -91,6 +94,8 @@ class Run:
     """Grey values outside are clipped, as CT needs; null clips nothing."""
     orientation: str | None = None
     """The way the axes of the training images point, as in RAS: new scans are turned to it; null turns none."""
+    mirror: tuple[NonNegativeInt, ...] = ()
+    """Axes along which views may be mirrored: 0 and 1 lie in the plane. None where left and right differ."""
     why: dict[str, str] = field(default_factory=dict)
     """Why the settings that were derived from the data are what they are."""
 
@@ -107,6 +112,8 @@ class Run:
         axes = self.orientation or "RAS"
         if len(axes) != 3 or not all(len({*axes} & {*pair}) == 1 for pair in ("LR", "PA", "IS")):
             raise UserError(f"orientation is {axes}, but it takes a letter of LR, one of PA and one of IS, as in RAS.")
+        if any(axis >= len(self.patch) for axis in self.mirror):
+            raise UserError(f"mirror is {list(self.mirror)}, but the axes of the patch are 0 to {len(self.patch) - 1}.")
         if self.slices and len(self.patch) == 3:
             raise UserError(f"slices is {self.slices}, but the patch {list(self.patch)} is a volume: give labelled.")
 
@@ -140,19 +147,56 @@ class Run:
 
 def plan_run(data: Path, settings: dict[str, Any], source: str = "the settings") -> Run:
     """A run on a data folder: what the data suggest, and the user's `settings` before that (DATA goes before both)."""
-    data = data.resolve()
-    dataset = read_dataset(data)
+    return finish_run(data, settings, plan_settings(data, settings, source), source)
+
+
+def plan_settings(data: Path, settings: dict[str, Any], source: str = "the settings") -> dict[str, Planned]:
+    """What the data suggest for runs with these settings, whichever their method.
+
+    Of labels, it opens only those that the training of such a run learns from or validates on. If the
+    user gives a patch but no spacing, or a spacing but no patch, the other one is planned to fit.
+    """
+    draft = _draft(data, settings, source)
+    dataset = read_dataset(draft.data)
     if settings.get("window") and not any(map(is_ct, dataset.task.channels)):
         raise UserError(
-            f"window is for CT, and {data} has no channel called CT, CTA or HU: name it so, or leave it out."
+            f"window is for CT, and {draft.data} has no channel called CT, CTA or HU: name it so, or leave it out."
         )
-    planned = plan(dataset)
-    derived = {key: each.value for key, each in planned.items()}
-    if settings.get("patch", derived["patch"]) != derived["patch"]:
-        derived["strides"] = None  # they belong to the patch
-        planned.pop("strides")
-    why = {key: each.why for key, each in planned.items() if settings.get(key, each.value) == each.value}
-    return run_from({**derived, **settings, "data": str(data), "why": why}, source)
+    cases = training_cases(dataset, draft.labelled, draft.seed, draft.validation, draft.test)
+    given: dict[str, Any] = {key: getattr(draft, key) for key in ("patch", "spacing") if key in settings}
+    if len(given) == 2:
+        given = {}  # nothing is left to fit; the plan of the data alone tells whether they differ from it
+    return plan(dataset, cases.labelled + cases.validation, given)
+
+
+def finish_run(data: Path, settings: dict[str, Any], planned: dict[str, Planned], source: str = "the settings") -> Run:
+    """A run of the user's settings and, where they do not say, of what was planned."""
+    draft = _draft(data, settings, source)
+    of_method = {key: planned[key] for key in METHOD_SETTINGS}
+    own = {each.name for each in fields(Run)}
+    planned = {key: each for key, each in planned.items() if key in own}
+    if settings.get("patch", planned["patch"].value) != planned["patch"].value:
+        planned["strides"] = Planned(None, "derived from the patch")
+    why = {}
+    for key, (value, reason) in planned.items():
+        if settings.get(key, value) == value and reason != CHOSEN:
+            why[key] = reason
+    method = plain(draft.method)
+    given = settings["method"] if isinstance(settings["method"], dict) else {}
+    for key, (value, reason) in of_method.items():
+        if key in method:
+            method[key] = given.get(key, value)
+            if method[key] == value:
+                why[f"method.{key}"] = reason
+    derived = {key: value for key, (value, _) in planned.items()}
+    return run_from({**derived, **settings, "method": method, "data": str(draft.data), "why": why}, source)
+
+
+def _draft(data: Path, settings: dict[str, Any], source: str) -> Run:
+    """The user's settings, checked, with anything at all where they leave it to the plan."""
+    anything = {"learning_rate": 1.0, "ratio": 1, "patch": [SMALLEST, SMALLEST], "channels": 1}
+    unplanned = {key: value for key, value in settings.items() if key not in ("strides", "mirror", "why")}
+    return run_from({**anything, **unplanned, "data": str(data.resolve())}, source)
 
 
 def read_run(directory: Path) -> Run:

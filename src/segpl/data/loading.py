@@ -1,6 +1,6 @@
 """From a case's files to tensors: read, checked, put on one grid, normalised."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
@@ -127,6 +127,14 @@ def resample(x: Float[Tensor, "*lead X Y Z"], shape: tuple[int, ...]) -> Float[T
     return interpolate(flat, size=shape, mode="trilinear").reshape(*x.shape[:-3], *shape)
 
 
+def resampled_shape(shape: Sequence[int], spacing: Sequence[float], wanted: Sequence[float]) -> tuple[int, ...]:
+    """How many voxels `wanted` mm apart cover the same field of view. A single slice stays one."""
+    sizes = []
+    for size, have, want in zip(shape, spacing, wanted, strict=True):
+        sizes.append(max(1, round(size * have / want)) if size > 1 else 1)
+    return tuple(sizes)
+
+
 def resample_label(y: Bool[Tensor, "K X Y Z"], shape: tuple[int, ...]) -> Bool[Tensor, "K x y z"]:
     """The same for masks: the nearest voxel, which neither swells nor starves thin structures on average."""
     if tuple(y.shape[-3:]) == tuple(shape):
@@ -174,14 +182,13 @@ def _turned(scan: Scan, orientation: str | None) -> Scan:
 
 
 def _shape(image: Image, preparation: Preparation) -> tuple[int, ...]:
-    """The shape after resampling. A single slice stays one."""
+    """The shape after resampling."""
     before = image.values.shape[1:]
     if not preparation.spacing:
         return before
     steps = spacing(image.affine)
     wanted = (*preparation.spacing, steps[2])[:3]
-    ratios = [have / want for have, want in zip(steps, wanted, strict=True)]
-    return tuple(max(1, round(n * ratio)) if n > 1 else 1 for n, ratio in zip(before, ratios, strict=True))
+    return resampled_shape(before, steps, wanted)
 
 
 def _other_grid(image: Image, reference: Image) -> Iterator[str]:

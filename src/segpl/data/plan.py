@@ -2,62 +2,123 @@
 
 import os
 import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 
-from segpl.data.cases import Dataset
+from segpl.data.cases import Case, Dataset, Region
+from segpl.data.context import (
+    PLANE,
+    VOLUME,
+    Surroundings,
+    plan_patch,
+    plan_spacing,
+    step_to_fit,
+    surroundings,
+)
 from segpl.data.formats import Grid, read_grid
+from segpl.data.formats.image import split
 from segpl.data.loading import channels_of, is_ct, read
+from segpl.data.objects import (
+    ENOUGH_SUBJECTS,
+    MARGIN,
+    WHOLE_SLICES,
+    Components,
+    Label,
+    components,
+    nested,
+    read_label,
+    single_component,
+)
+from segpl.data.planned import Planned
 from segpl.errors import UserError
 from segpl.networks import strides
 from segpl.progress import track
 
-LARGEST_PLANE = 176
-"""The paper's crop: 176 x 176 in 2D."""
-LARGEST_VOLUME = 176 * 176 * 3
-"""The paper's crop in 3D, in voxels."""
-SMALLEST = 16
-"""Smaller images are filled up to this with background."""
+CHOSEN = "chosen by the user"
+"""The reason for what was given."""
 BYTES = 115
 """What a training step holds for each voxel of an image and each of the U-Net's first channels (83 to 113 measured)."""
 MEMORY = Path("/proc/meminfo")
 """Where Linux says how much memory can be had."""
 LOOKED_AT = 5
 """How many images are opened to learn their grey values; the headers of all are read."""
+LABELS_READ = 20
+"""How many labels are opened, evenly chosen: objects differ less than their number costs time."""
 
 
-class Planned(NamedTuple):
-    """A setting and why it is so."""
+def plan(dataset: Dataset, labelled: Sequence[Case], given: Mapping[str, Any] | None = None) -> dict[str, Planned]:
+    """The settings of a run that depend on the data; a user's own settings go before them.
 
-    value: Any
-    why: str
-
-
-def plan(dataset: Dataset) -> dict[str, Planned]:
-    """The settings of a run that depend on the data; a user's own settings go before them."""
+    Headers of all training images are read, but only the labels of `labelled`. `given` may hold a
+    `patch` or a `spacing` that the user has chosen: the other one is then planned to fit.
+    """
     if not dataset.training:
         raise UserError(f"{dataset.folder} has no training image: add some.")
-    cases = track(dataset.training, "Reading headers")
-    grids = [read_grid(case.images[0]) for case in cases]
-    flat, why = _flat(dataset, grids)
-    spacing = _spacing(grids, flat)
-    shape = _shape_after(grids, spacing.value)
-    patch = _plane(shape, why) if flat else _volume(shape, why)
-    channels, ratio = 16 if flat else 8, 1
+    given = given or {}
+    regions = dataset.task.regions
+    grids = [read_grid(case.images[0]) for case in track(dataset.training, "Reading headers")]
+    flat, dimensions = _flat(dataset, grids)
+    if "patch" in given:
+        flat = len(given["patch"]) == 2
+    voxels = prod(given.get("patch", [PLANE if flat else VOLUME]))
+    labels = _read_labels(labelled, surroundings(grids, [], flat), voxels)
+    around = surroundings(grids, labels, flat)
+    spacing = _settled(given, "spacing") or plan_spacing(grids, around, labels, regions, voxels)
+    grid = _complete(spacing.value, around.native)
+    patch = _settled(given, "patch") or plan_patch(around, grid, dimensions)
+    channels = 16 if flat else 8
+    ratio = 1
     return {
         "patch": patch,
-        "strides": Planned([list(step) for step in strides(patch.value)], "an axis is halved while even and 8 or more"),
+        "strides": _strides(patch.value),
         "channels": Planned(channels, f"the paper's for {'2D' if flat else '3D'}"),
-        "batch": _batch(channels * int(np.prod(patch.value)) * (1 + ratio)),
+        "batch": _batch(patch.value, channels * (1 + ratio)),
         "ratio": Planned(ratio, "as many unlabelled as labelled ones: the cheapest"),
         "learning_rate": _learning_rate(flat),
         "spacing": spacing,
         "window": _window(dataset),
         "orientation": _orientation(grids),
+        "mirror": _mirror(grids, regions),
+        "single_component": _single_component(labels, regions, patch.value, grid),
+        "nested": _nested(regions),
     }
+
+
+def _settled(given: Mapping[str, Any], key: str) -> Planned | None:
+    """What the user has chosen, if anything."""
+    if key not in given:
+        return None
+    value = given[key]
+    return Planned(None if value is None else list(value), CHOSEN)
+
+
+def _complete(spacing: Sequence[float] | None, native: Sequence[float]) -> list[float]:
+    """The spacing along all axes that are planned, the images' own where it does not say."""
+    chosen = list(spacing or [])[: len(native)]
+    return [*chosen, *native[len(chosen) :]]
+
+
+def _read_labels(labelled: Sequence[Case], around: Surroundings, voxels: int) -> list[Label]:
+    """Those of at most `LABELS_READ` cases that are not empty, cropped to their foreground."""
+    cases = [case for case in labelled if case.label]
+    if len(cases) > LABELS_READ:
+        chosen = np.linspace(0, len(cases) - 1, LABELS_READ).round().astype(int)
+        cases = [cases[number] for number in chosen]
+    # No coarser grid than this will be considered, so no more background than this is needed.
+    margin = (MARGIN + 1) * step_to_fit(around.native, around.view, voxels)
+    labels = [read_label(case, margin) for case in track(cases, "Reading labels")]
+    return [label for label in labels if label is not None]
+
+
+def _strides(patch: Sequence[int]) -> Planned:
+    return Planned([list(step) for step in strides(patch)], "an axis is halved while even and 8 or more")
 
 
 def _flat(dataset: Dataset, grids: list[Grid]) -> tuple[bool, str]:
@@ -76,14 +137,7 @@ def _learning_rate(flat: bool) -> Planned:
     """What validation subjects preferred (docs/understanding.md)."""
     if flat:
         return Planned(0.003, "planes: 0.01 was 2 to 4 IoU points behind on brain tumours")
-    return Planned(0.01, "volumes: 0.003 left one of two runs on the hippocampus with little learnt")
-
-
-def _spacing(grids: list[Grid], flat: bool) -> Planned:
-    steps = np.array([grid.spacing for grid in grids])[:, : 2 if flat else 3]
-    if (steps.max(0) / steps.min(0)).max() <= 1.25:
-        return Planned(None, "the images have one spacing, within a quarter")
-    return Planned([round(float(step), 4) for step in np.median(steps, axis=0)], "the median: spacings differ")
+    return Planned(0.005, "volumes: 0.003 left one of two runs on the hippocampus with little learnt")
 
 
 def _orientation(grids: list[Grid]) -> Planned:
@@ -96,33 +150,79 @@ def _orientation(grids: list[Grid]) -> Planned:
     return Planned(None, "the training images lie in several ways, so new scans are left as they are")
 
 
-def _shape_after(grids: list[Grid], spacing: list[float] | None) -> list[int]:
-    """The median shape, once resampled."""
-    shapes = np.array([grid.shape for grid in grids], dtype=float)
-    if spacing:
-        steps = np.array([grid.spacing for grid in grids])
-        shapes[:, : len(spacing)] *= steps[:, : len(spacing)] / spacing
-    return np.median(shapes, axis=0).round().astype(int).tolist()
+def _mirror(grids: Sequence[Grid], regions: Sequence[Region]) -> Planned:
+    """Mirroring suits images that could have been taken mirrored: photographs and microscopy, not bodies."""
+    if any(grid.orientation for grid in grids):
+        return Planned([], "the images say how they are oriented, and a mirrored body is another one")
+    for region in regions:
+        if any(side in region.name.lower() for side in ("left", "right")):
+            return Planned([], f"a mirrored {region.name} would be the other one")
+    parents = Counter(parent for _, parent in nested(regions))
+    if len(regions) > 1 and max(parents.values(), default=0) < len(regions) - 1:
+        return Planned([], f"the {len(regions)} regions may be told apart by where they are")
+    return Planned([0, 1], "the images have no orientation, and no region has a mirrored counterpart")
 
 
-def _plane(shape: list[int], why: str) -> Planned:
-    patch = [min(max(_round_down(n, 16), SMALLEST), LARGEST_PLANE) for n in shape[:2]]
-    return Planned(patch, f"{why}; the median slice in steps of 16, at most {LARGEST_PLANE} as in the paper")
+def _single_component(
+    labels: Sequence[Label], regions: Sequence[Region], patch: Sequence[int], grid: Sequence[float]
+) -> Planned:
+    """Numbers of the regions that are one connected component in every patch that shows them."""
+    flat = len(patch) == 2
+    subjects = len({label.subject for label in labels})
+    if subjects < ENOUGH_SUBJECTS:
+        return Planned([], f"{subjects} labelled subjects are too few to tell: {ENOUGH_SUBJECTS} needed")
+    chosen = []
+    shares = []
+    for number, region in enumerate(regions):
+        counts = _components_by_subject(labels, region, patch, grid)
+        shown = sum(count.shown for count in counts)
+        single = sum(count.single for count in counts)
+        if single_component(counts, flat):
+            chosen.append(number)
+        shares.append(f"{region.name} in {single} of {shown}")
+    images = "slices" if flat else "volumes"
+    needed = f"{100 * WHOLE_SLICES:.0f} %" if flat else "all"
+    return Planned(chosen, f"one component in {needed} of the labelled {images}: {', '.join(shares)}")
 
 
-def _volume(shape: list[int], why: str) -> Planned:
-    patch = [max(_round_down(n, 8), least) for n, least in zip(shape, (SMALLEST, SMALLEST, 1), strict=True)]
-    while np.prod(patch) > LARGEST_VOLUME:
-        patch[int(np.argmax(patch))] -= 8
-    return Planned(patch, f"{why}; the median volume in steps of 8, at most the paper's {LARGEST_VOLUME} voxels")
+def _components_by_subject(
+    labels: Sequence[Label], region: Region, patch: Sequence[int], grid: Sequence[float]
+) -> list[Components]:
+    counts: dict[str, Components] = {}
+    for label in labels:
+        sizes = []
+        for size, step, own in zip(patch, grid, label.spacing, strict=False):
+            sizes.append(max(1, round(size * step / own)))
+        (found,) = components(label.mask(region), len(patch) == 2, sizes)
+        before = counts.get(label.subject, Components(0, 0))
+        counts[label.subject] = Components(before.shown + found.shown, before.single + found.single)
+    return list(counts.values())
 
 
-def _batch(numbers: int) -> Planned:
-    """As many labelled images a step as the paper has, unless half of the free memory does not hold them."""
-    gigabytes = {batch: BYTES * batch * numbers / 1e9 for batch in (2, 1)}
-    if gigabytes[2] <= free_memory() / 2e9:
-        return Planned(2, f"the paper's; a step takes about {gigabytes[2]:.2g} GB of memory")
-    return Planned(1, f"less than the paper's 2: memory is scarce, and a step takes about {gigabytes[1]:.2g} GB")
+def _nested(regions: Sequence[Region]) -> Planned:
+    pairs = nested(regions)
+    names = [f"{regions[child].name} in {regions[parent].name}" for child, parent in pairs]
+    why = f"by their label values: {', '.join(names)}" if names else "no region is part of another"
+    return Planned([list(pair) for pair in pairs], why)
+
+
+def _batch(patch: Sequence[int], channels: int) -> Planned:
+    """Labelled images a step: 4, or 2 of large volumes, halved until half of the free memory holds them."""
+    voxels = prod(patch)
+    wanted = 2 if len(patch) == 3 and voxels > VOLUME / 2 else 4
+    batch = wanted
+    while batch > 1 and _gigabytes(batch, voxels * channels) > free_memory() / 2e9:
+        batch //= 2
+    needs = f"a step takes about {_gigabytes(batch, voxels * channels):.2g} GB of memory"
+    if batch < wanted:
+        return Planned(batch, f"less than {wanted}: memory is scarce, and {needs}")
+    if wanted == 2:
+        return Planned(batch, f"2 patches of {voxels} voxels: they are large; {needs}")
+    return Planned(batch, f"4 patches of {voxels} {'pixels' if len(patch) == 2 else 'voxels'}; {needs}")
+
+
+def _gigabytes(batch: int, numbers: int) -> float:
+    return BYTES * batch * numbers / 1e9
 
 
 def free_memory() -> int:
@@ -136,16 +236,32 @@ def free_memory() -> int:
 
 def _window(dataset: Dataset) -> Planned:
     """The range of CT values worth telling apart, from the 0.5 % darkest to the 0.5 % brightest."""
-    place = next((number for number, name in enumerate(dataset.task.channels) if is_ct(name)), None)
-    if place is None:
+    channel = next((number for number, name in enumerate(dataset.task.channels) if is_ct(name)), None)
+    if channel is None:
         return Planned(None, "no channel is called CT: z-score of the body, nothing clipped")
-    scans = [read(case.unlabelled()) for case in dataset.training[:LOOKED_AT]]
-    values = [channels_of(scan)[place] for scan in scans if len(channels_of(scan)) > place]
-    if not values:
+    cases = tuple(case.unlabelled() for case in dataset.training[:LOOKED_AT])
+    window = _grey_range(cases, channel, tuple(_version(file) for case in cases for file in case.images))
+    if window is None:
         return Planned(None, "the CT channel is missing from the first images")
-    low, high = (float(np.mean([np.percentile(each, share) for each in values])) for share in (0.5, 99.5))
-    return Planned([round(low, 1), round(high, 1)], "CT: clipped to the middle 99 % of the values, then z-score")
+    return Planned(list(window), "CT: clipped to the middle 99 % of the values, then z-score")
 
 
-def _round_down(size: int, step: int) -> int:
-    return size if size < step else size // step * step
+@lru_cache(maxsize=8)
+def _grey_range(cases: tuple[Case, ...], channel: int, versions: tuple[int, ...]) -> tuple[float, float] | None:
+    """The mean range of a channel. A study plans the same images for each seed: they are read once."""
+    lows = []
+    highs = []
+    for case in cases:
+        channels = channels_of(read(case))
+        if len(channels) > channel:
+            lows.append(np.percentile(channels[channel], 0.5))
+            highs.append(np.percentile(channels[channel], 99.5))
+    if not lows:
+        return None
+    return round(float(np.mean(lows)), 1), round(float(np.mean(highs)), 1)
+
+
+def _version(file: Path) -> int:
+    """Another number once the file has been written again."""
+    path = split(file)[0]
+    return path.stat().st_mtime_ns if path.exists() else 0

@@ -16,7 +16,7 @@ from segpl.data.loading import Scan, channels_of, complaints, masks, read
 from segpl.errors import UserError
 from segpl.pace import seconds_per_step
 from segpl.progress import track
-from segpl.run import plan_run
+from segpl.run import Run, plan_run
 
 
 class Finding(NamedTuple):
@@ -149,7 +149,15 @@ def _in_both_parts(dataset: Dataset) -> Iterator[str]:
 def _estimate(diagnosis: Diagnosis, dataset: Dataset) -> None:
     """What a run would be like here: the plan, and one step of it timed on this machine."""
     run, task = plan_run(diagnosis.folder, {"method": "segpl-em"}), dataset.task
-    diagnosis.plan = {key: (run.mapping()[key], why) for key, why in run.why.items()}
+    diagnosis.plan = {key: (_setting(run, key), why) for key, why in run.why.items()}
     diagnosis.seconds_per_step = seconds_per_step(run, task)
     voxels = sum(int(np.prod(finding.shape)) for finding in diagnosis.findings if finding.part == "training")
     diagnosis.gigabytes = voxels * (4 * len(task.channels) + len(task.regions)) / 1e9
+
+
+def _setting(run: Run, key: str) -> Any:
+    """A setting by its name, such as patch or method.alpha."""
+    value: Any = run.mapping()
+    for name in key.split("."):
+        value = value[name]
+    return value

@@ -14,7 +14,7 @@ from torch import nn
 
 from segpl.data.cases import Region
 from segpl.data.formats.image import Image, spacing
-from segpl.data.loading import Preparation, _shape, is_background, normalise, resample
+from segpl.data.loading import Preparation, _shape, is_background, normalise, resample, resampled_shape
 from segpl.windows import fold
 
 HEADER = '''"""From a scan to what a network takes, and from its probabilities to a label map, just as segpl does it."""
@@ -22,6 +22,7 @@ HEADER = '''"""From a scan to what a network takes, and from its probabilities t
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -134,7 +135,7 @@ class Save:
 def source() -> str:
     """All of it as one module: the very code that training and prediction run, so no copy can fall out of step."""
     parts = (
-        (Region, Image, Preparation, spacing, _shape, is_background, normalise, resample, fold),
+        (Region, Image, Preparation, spacing, resampled_shape, _shape, is_background, normalise, resample, fold),
         (cases, turned, Prepare, Segment, LabelMap, Save),
     )
     return "\n\n".join([HEADER, *(inspect.getsource(part) for group in parts for part in group)])

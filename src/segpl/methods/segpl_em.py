@@ -48,6 +48,8 @@ class SegPLEM(Thresholded):
     """Shortest and longest side of the box, as shares of the image's."""
     single_component: tuple[NonNegativeInt, ...] = ()
     """Regions, by number from 0, of which pseudo-labels keep the largest component only."""
+    mirror: tuple[NonNegativeInt, ...] = ()
+    """Axes along which half of the M-step's views are mirrored."""
     nested: tuple[tuple[NonNegativeInt, NonNegativeInt], ...] = ()
     """Pairs of regions, (inner, outer): pseudo-labels of the inner stay inside those of the outer."""
 
@@ -101,7 +103,7 @@ class SegPLEM(Thresholded):
 
         Images, labels beside pseudo-labels, and where the label is a true one.
         """
-        view = draw_view(batch.seeds_u, self.strength)
+        view = draw_view(batch.seeds_u, self.strength, mirror=self.mirror)
         partner = partners(len(batch.x_u), of=len(batch.x_p))
         boxes = draw_boxes(batch.seeds_u, batch.x_u.shape[2:], Sides(*self.box))
         is_true = one_way_or_other(boxes, batch.seeds_u)

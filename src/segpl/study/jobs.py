@@ -11,10 +11,11 @@ from typing import Any
 from segpl.data import splits
 from segpl.data.cases import Dataset
 from segpl.data.layouts import read_dataset
+from segpl.data.planned import Planned
 from segpl.data.splits import cases_for_test, training_cases
 from segpl.errors import UserError
 from segpl.methods import METHODS
-from segpl.run import Run, for_method, plan_run, preset, read_yaml, run_from
+from segpl.run import Run, finish_run, for_method, plan_settings, preset, read_yaml
 from segpl.study.schema import Budget, Entry, Phantoms, Study
 from segpl.study.source import Source
 
@@ -46,14 +47,14 @@ def expand(study: Study, source: Source, out: Path) -> list[Job]:
         data = study.data.write(out / "data") if isinstance(study.data, Phantoms) else _folder(study.data)
         dataset = read_dataset(data)
     common = _common(study, source)
-    planned: dict[str, Run] = {}
+    plans: dict[str, dict[str, Planned]] = {}
     jobs = []
     for seed in study.seeds:
         for place, budget in enumerate(study.budgets):
             for number, entry in enumerate(study.methods):
                 with source.blame(("budgets", place), ("methods", number), ("settings",)):
                     settings = {"batch": BATCH, **common, **entry.settings}
-                    run = _run(data, settings, entry, budget, seed, planned)
+                    run = _run(data, settings, entry, budget, seed, plans)
                     _check(run, dataset)
                     jobs.append(Job(entry.label, budget.label, seed, run, _identity(run, study, dataset)))
     return jobs
@@ -81,13 +82,21 @@ def _common(study: Study, source: Source) -> dict[str, Any]:
     return {**start, **study.settings, "method": {**start.get("method", {}), **hyper}}
 
 
-def _run(data: Path, settings: dict[str, Any], entry: Entry, budget: Budget, seed: int, planned: dict[str, Run]) -> Run:
-    """A run; what the data suggest is looked up once for all that have the same settings."""
+def _run(
+    data: Path,
+    settings: dict[str, Any],
+    entry: Entry,
+    budget: Budget,
+    seed: int,
+    plans: dict[str, dict[str, Planned]],
+) -> Run:
+    """A run, planned from the labels that its budget and seed allow; once for all methods."""
+    shared = settings | budget.settings | {"seed": seed}
     method = for_method(settings["method"], entry.method["name"]) | entry.method
-    key = json.dumps({**settings, "method": None}, sort_keys=True, default=str)
-    if key not in planned:
-        planned[key] = plan_run(data, settings | {"method": method}, "the run")
-    return run_from(planned[key].mapping() | {"method": method} | budget.settings | {"seed": seed}, "the run")
+    key = json.dumps({**shared, "method": None}, sort_keys=True, default=str)
+    if key not in plans:
+        plans[key] = plan_settings(data, shared | {"method": method}, "the run")
+    return finish_run(data, shared | {"method": method}, plans[key], "the run")
 
 
 def _check(run: Run, dataset: Dataset) -> None:
