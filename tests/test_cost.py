@@ -54,7 +54,7 @@ def test_flops_agree_with_a_hand_count():
 
 
 def test_a_run_says_what_it_cost(tumours, tmp_path):
-    small = {"steps": 3, "patch": [32, 32], "channels": 4, "ratio": 1, "labelled": 1}
+    small = {"steps": 3, "patch": [32, 32], "channels": 4, "batch": 2, "ratio": 1, "labelled": 1}
     train(plan_run(tumours, {"method": "segpl", **small}), tmp_path / "run")
     cost = json.loads((tmp_path / "run/cost.json").read_text())
     assert cost["seconds_per_step"] > 0

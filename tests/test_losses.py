@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from segpl.losses import bce_loss, dice_bce_loss, dice_loss, pseudo_label, ramp
+from segpl.losses import batch_dice_loss, bce_loss, dice_bce_loss, dice_loss, pseudo_label, ramp
 from segpl.networks import Head, UNet
 
 
@@ -27,6 +27,25 @@ def test_eq_3_dice_by_hand():
     y = torch.tensor([[[1.0, 0.0, 0.0, 0.0]], [[1.0, 0.0, 0.0, 0.0]]])
     by_hand = ((1 - 2 * 1 / 3) + (1 - 2 * 0.5 / 1.5)) / 2  # the mean over images, not one Dice of them all
     assert dice_loss(p, y).item() == pytest.approx(by_hand, abs=1e-4)
+
+
+def test_dice_of_a_batch_by_hand():
+    """One Dice of both images together: false foreground in an image without the region counts."""
+    p = torch.tensor([[[1.0, 1.0, 0.0, 0.0]], [[0.5, 0.0, 0.0, 0.0]]])
+    y = torch.tensor([[[1.0, 0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0, 0.0]]])
+    by_hand = 1 - (2 * 1 + 1) / (2.5 + 1 + 1)
+    assert batch_dice_loss(p, y).item() == pytest.approx(by_hand)
+    nowhere = torch.zeros(2, 1, 4)
+    assert batch_dice_loss(p, y, nowhere).item() == pytest.approx(0)
+
+
+def test_false_foreground_has_a_gradient_where_the_region_is_absent():
+    p = torch.tensor([[[0.9, 0.1]], [[0.3, 0.3]]], requires_grad=True)
+    y = torch.tensor([[[1.0, 0.0]], [[0.0, 0.0]]])
+    (per_image,) = torch.autograd.grad(dice_loss(p, y), p)
+    (per_batch,) = torch.autograd.grad(batch_dice_loss(p, y), p)
+    assert per_image[1].abs().max() < 1e-4
+    assert per_batch[1].min() > 0.1
 
 
 def test_dice_of_two_empty_masks_is_no_loss():

@@ -10,5 +10,5 @@ def untrained(
     method: object = "supervised", patch: Sequence[int] = (32, 32), data: str | Path = "nowhere", **settings: object
 ) -> Run:
     """A run that nobody has planned."""
-    given = {"channels": 4, "ratio": 1, "learning_rate": 0.01, **settings}
+    given = {"steps": 4, "channels": 4, "ratio": 1, "learning_rate": 0.01, **settings}
     return run_from({"data": str(data), "method": method, "patch": list(patch), **given}, "a test")

@@ -49,7 +49,7 @@ class Cost(Callback):
         batch = learner.probe_here()
         contents = {
             "parameters": parameters(learner.model),
-            **flops(learner.run.method, learner.model, batch),
+            **learner.flops,
             "images_per_step": {"labelled": len(batch.x_l), "unlabelled": len(batch.x_u)},
             "seconds_per_step": statistics.median(self.seconds),
             # Of the whole run, though a resumed one has timed its last part alone.

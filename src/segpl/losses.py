@@ -1,9 +1,11 @@
 """The E-step's pseudo-label and the M-step's objectives: pure functions of probabilities and labels."""
 
 import torch
+import torch.distributed as dist
 from jaxtyping import Float
 from monai.losses import DiceLoss
 from torch import Tensor
+from torch.distributed.nn.functional import all_reduce
 from torch.nn.functional import binary_cross_entropy
 
 _dice = DiceLoss(reduction="none")
@@ -41,23 +43,64 @@ def dice_per_image(p: Float[Tensor, "B K *space"], y: Float[Tensor, "B K *space"
 
 
 def dice_loss(
-    p: Float[Tensor, "B K *space"], y: Float[Tensor, "B K *space"], where: Float[Tensor, "B #K *space"] | None = None
+    p: Float[Tensor, "B K *space"],
+    y: Float[Tensor, "B K *space"],
+    where: Float[Tensor, "B #K *space"] | None = None,
 ) -> Float[Tensor, ""]:
     """The paper's objective: the mean over images and classes (Eq. 3), over the voxels where `where` is 1."""
     if where is not None:
-        p, y = p * where, y * where
+        p = p * where
+        y = y * where
     return dice_per_image(p, y).mean()
 
 
-def dice_bce_loss(
-    p: Float[Tensor, "B K *space"], y: Float[Tensor, "B K *space"], where: Float[Tensor, "B #K *space"] | None = None
+def batch_dice_loss(
+    p: Float[Tensor, "B K *space"],
+    y: Float[Tensor, "B K *space"],
+    where: Float[Tensor, "B #K *space"] | None = None,
 ) -> Float[Tensor, ""]:
-    """Half Dice, half binary cross-entropy.
+    """1 - soft Dice of all images of the step taken together, averaged over classes.
 
-    Dice alone has next to no gradient where a label is empty, and a region can get stuck at "everywhere"; the
-    cross-entropy pulls it back.
+    An image in which a region is absent has no Dice of its own, and false foreground there goes
+    unpunished; here it counts against the region's Dice in the other images. Several processes add
+    up their sums, so that they have the loss of one. Smoothed by 1 voxel: 0 where all is empty.
+    """
+    if where is not None:
+        p = p * where
+        y = y * where
+    axes = (0, *range(2, p.ndim))
+    overlap = over_processes((p * y).sum(axes))
+    total = over_processes((p + y).sum(axes))
+    return (1 - (2 * overlap + 1) / (total + 1)).mean()
+
+
+def over_processes(value: Float[Tensor, " K"]) -> Float[Tensor, " K"]:
+    """The sum over all processes, which gradients pass; the value itself where there is one process."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return value
+    return all_reduce(value)
+
+
+def dice_bce_loss(
+    p: Float[Tensor, "B K *space"],
+    y: Float[Tensor, "B K *space"],
+    where: Float[Tensor, "B #K *space"] | None = None,
+) -> Float[Tensor, ""]:
+    """Half Dice per image, half binary cross-entropy.
+
+    Dice alone has next to no gradient where a label is empty, and a region can get stuck at
+    "everywhere"; the cross-entropy pulls it back.
     """
     return 0.5 * dice_loss(p, y, where) + 0.5 * bce_loss(p, y, where)
+
+
+def batch_dice_bce_loss(
+    p: Float[Tensor, "B K *space"],
+    y: Float[Tensor, "B K *space"],
+    where: Float[Tensor, "B #K *space"] | None = None,
+) -> Float[Tensor, ""]:
+    """Half Dice of the step's images together, half binary cross-entropy."""
+    return 0.5 * batch_dice_loss(p, y, where) + 0.5 * bce_loss(p, y, where)
 
 
 def bce_loss(
@@ -68,7 +111,7 @@ def bce_loss(
         return binary_cross_entropy(p.float(), y.float(), weight=where)
 
 
-OBJECTIVES = {"dice": dice_loss, "dice+bce": dice_bce_loss}
+OBJECTIVES = {"dice": dice_loss, "dice+bce": dice_bce_loss, "batch-dice+bce": batch_dice_bce_loss}
 
 
 def ramp(progress: float, start: float, length: float) -> float:

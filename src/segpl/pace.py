@@ -30,7 +30,7 @@ def seconds_per_step(run: Run, task: Task) -> float:
         optimiser.step()
         optimiser.zero_grad()
         run.method.after_step(model)
-        float(loss)  # waits for a GPU
+        loss.item()  # waits for a GPU
         seconds.append(time.perf_counter() - started)
     return statistics.mean(seconds[1:])
 

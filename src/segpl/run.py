@@ -60,7 +60,7 @@ class Run:
     """How many labelled subjects are kept for the test where no test folder is; a quarter by default."""
     seed: NonNegativeInt = 0
     """Draws the split, the first weights, and every batch."""
-    steps: PositiveInt = 400
+    steps: PositiveInt
     """Optimiser steps."""
     learning_rate: PositiveFloat
     """Of Adam; decays to 0 as (1 - progress)^0.9."""
@@ -84,7 +84,7 @@ class Run:
     """Shortest and longest side of that box, as shares of the image's."""
     guard: bool = True
     """Step in when the pseudo-labels go empty or full while the labels are not."""
-    validate_every: PositiveInt = 50
+    validate_every: PositiveInt = 100
     """Steps between validations; a checkpoint is kept after each."""
     compile: bool | None = None
     """Compile the networks: takes up to a minute and then saves time; null does so in long runs, if 3D or on a GPU."""
@@ -166,7 +166,7 @@ def plan_settings(data: Path, settings: dict[str, Any], source: str = "the setti
     given: dict[str, Any] = {key: getattr(draft, key) for key in ("patch", "spacing") if key in settings}
     if len(given) == 2:
         given = {}  # nothing is left to fit; the plan of the data alone tells whether they differ from it
-    return plan(dataset, cases.labelled + cases.validation, given)
+    return plan(dataset, cases, given)
 
 
 def finish_run(data: Path, settings: dict[str, Any], planned: dict[str, Planned], source: str = "the settings") -> Run:
@@ -194,7 +194,7 @@ def finish_run(data: Path, settings: dict[str, Any], planned: dict[str, Planned]
 
 def _draft(data: Path, settings: dict[str, Any], source: str) -> Run:
     """The user's settings, checked, with anything at all where they leave it to the plan."""
-    anything = {"learning_rate": 1.0, "ratio": 1, "patch": [SMALLEST, SMALLEST], "channels": 1}
+    anything = {"steps": 1, "learning_rate": 1.0, "ratio": 1, "patch": [SMALLEST, SMALLEST], "channels": 1}
     unplanned = {key: value for key, value in settings.items() if key not in ("strides", "mirror", "why")}
     return run_from({**anything, **unplanned, "data": str(data.resolve())}, source)
 

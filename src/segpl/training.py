@@ -71,9 +71,9 @@ class Learner(lightning.LightningModule):
 
     def _count(self) -> float:
         """The operations of the whole run, roughly: each image goes forwards, and backwards at twice the cost."""
-        per_image = flops(self.run.method, self.model, self.probe)
+        self.flops = flops(self.run.method, self.model, self.probe)
         images = {"flops_labelled": len(self.probe.x_l), "flops_unlabelled": len(self.probe.x_u)}
-        return 3.0 * self.run.steps * sum(count * per_image[kind] for kind, count in images.items())
+        return 3.0 * self.run.steps * sum(count * self.flops[kind] for kind, count in images.items())
 
     def probe_here(self) -> Batch:
         """The same few images at every validation, where the model is."""

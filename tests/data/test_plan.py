@@ -13,6 +13,7 @@ from segpl.data.cases import Region
 from segpl.data.layouts import read_dataset
 from segpl.data.loading import resample, resample_label
 from segpl.data.plan import free_memory, plan
+from segpl.data.splits import TrainingCases
 from segpl.errors import UserError
 from segpl.files import write_nifti, write_text
 from segpl.methods.supervised import Supervised
@@ -42,6 +43,11 @@ def ball(path, shape, spacing, diameter, count=3):
     return data
 
 
+def visible(labelled, validation=()):
+    """What training sees of a data set with these labels."""
+    return TrainingCases(tuple(labelled), (), tuple(validation))
+
+
 @pytest.mark.parametrize(
     ("shape", "spacing", "patch"),
     [
@@ -56,7 +62,7 @@ def ball(path, shape, spacing, diameter, count=3):
 )
 def test_specks_stay_on_their_grid_and_patches_fit_the_budget(tmp_path, shape, spacing, patch):
     data = folder(tmp_path, [shape] * 3, [spacing] * 3)
-    planned = plan(data, data.training)
+    planned = plan(data, visible(data.training))
     assert planned["patch"].value == patch
     assert planned["channels"].value == (16 if len(patch) == 2 else 8)
     assert planned["spacing"].value is None
@@ -64,7 +70,7 @@ def test_specks_stay_on_their_grid_and_patches_fit_the_budget(tmp_path, shape, s
 
 def test_a_large_object_is_planned_on_a_grid_where_the_patch_sees_most_of_the_image(tmp_path):
     data = ball(tmp_path, (200, 160, 90), (1, 1, 1), 80)
-    planned = plan(data, data.training)
+    planned = plan(data, visible(data.training))
     step = round((0.8**3 * 200 * 160 * 90 / (96 * 80 * 32)) ** (1 / 3), 2)
     assert planned["spacing"].value == [step] * 3
     start = f"{step} voxels: a patch then covers 80 % of the median volume; thing keeps IoU 0.99"
@@ -75,7 +81,7 @@ def test_a_large_object_is_planned_on_a_grid_where_the_patch_sees_most_of_the_im
 
 def test_a_small_object_is_not_blurred_for_distant_surroundings(tmp_path):
     data = ball(tmp_path, (200, 160, 120), (1, 1, 1), 24)
-    planned = plan(data, data.training)
+    planned = plan(data, visible(data.training))
     assert planned["spacing"].value == [1.15] * 3, "72 mm in 62.6 voxels"
     assert "or 3 times the object" in planned["spacing"].why
     assert planned["patch"].value == [64, 64, 64]
@@ -83,7 +89,7 @@ def test_a_small_object_is_not_blurred_for_distant_surroundings(tmp_path):
 
 def test_slices_are_coarsened_in_their_plane_alone(tmp_path):
     data = ball(tmp_path, (320, 320, 6), (1, 1, 8), 160)
-    planned = plan(data, data.training)
+    planned = plan(data, visible(data.training))
     assert planned["spacing"].value == [2, 2]
     assert planned["spacing"].why.startswith("2 mm: a patch then covers 80 % of the median slice; thing keeps IoU 1.00")
     assert planned["patch"].value == [128, 144]
@@ -96,7 +102,7 @@ def test_the_coarsest_grid_that_labels_survive_is_taken_where_the_view_asks_for_
         stripes = (x + 0.4 * y) % (4 * width) < width  # oblique, so that no grid suits them by chance
         for case in data.training:
             write_nifti(case.label, stripes[..., None].astype(np.uint8), np.eye(4))
-        spacing = plan(data, data.training)["spacing"]
+        spacing = plan(data, visible(data.training))["spacing"]
         assert "thing would keep IoU 0." in spacing.why
         if worth:
             assert 1.5 < spacing.value[0] < 4
@@ -107,7 +113,7 @@ def test_the_coarsest_grid_that_labels_survive_is_taken_where_the_view_asks_for_
 
 def test_without_a_label_the_grid_stays(tmp_path):
     data = ball(tmp_path, (200, 160, 90), (1, 1, 1), 80)
-    planned = plan(data, [])
+    planned = plan(data, visible([]))
     assert planned["spacing"].value is None
     assert "no label tells" in planned["spacing"].why
     assert planned["single_component"].value == []
@@ -126,7 +132,7 @@ def test_labels_of_unlabelled_and_test_cases_are_never_read(tmp_path):
         label.write_bytes(b"no image")
     assert plan_run(tmp_path, {"method": "supervised", "labelled": 2, "seed": 1}) == before
     with pytest.raises(UserError, match="cannot be read"):
-        plan(data, data.training)
+        plan(data, visible(data.training))
 
 
 def test_no_more_than_twenty_labels_are_read(tmp_path, monkeypatch):
@@ -134,7 +140,7 @@ def test_no_more_than_twenty_labels_are_read(tmp_path, monkeypatch):
     names = []
     monkeypatch.setattr("segpl.data.plan.read_label", lambda case, margin: names.append(case.name))
     cases = [replace(data.training[0], name=str(number)) for number in range(58)]
-    plan(data, cases)
+    plan(data, visible(cases))
     assert names == [str(3 * number) for number in range(20)]
 
 
@@ -172,7 +178,7 @@ def test_wrong_settings_are_refused_before_anything_is_planned(tmp_path):
 
 def test_spacings_that_differ_are_brought_to_their_median(tmp_path):
     data = folder(tmp_path, [(40, 40, 20)] * 3, [(1, 1, 1), (1, 1, 2), (1, 1, 2)])
-    planned = plan(data, data.training)
+    planned = plan(data, visible(data.training))
     assert planned["spacing"].value == [1, 1, 2]
     assert planned["spacing"].why.startswith("the median, because spacings differ")
 
@@ -196,7 +202,7 @@ def test_scarce_memory_halves_the_batch_until_it_fits(tmp_path, monkeypatch):
     data = folder(tmp_path, [(64, 64, 24)] * 2, [(1, 1, 1)] * 2)
     for memory, batch in ((10**12, 4), (2 * 10**9, 4), (10**9, 2), (5 * 10**8, 1), (1, 1)):
         monkeypatch.setattr("segpl.data.plan.free_memory", lambda memory=memory: memory)
-        planned = plan(data, data.training)["batch"]
+        planned = plan(data, visible(data.training))["batch"]
         assert planned.value == batch
         assert ("memory is scarce" in planned.why) == (batch < 4)
 
@@ -205,7 +211,7 @@ def test_scarce_memory_halves_the_batch_until_it_fits(tmp_path, monkeypatch):
 def test_large_volumes_come_in_smaller_batches(tmp_path, monkeypatch, shape, batch):
     monkeypatch.setattr("segpl.data.plan.free_memory", lambda: 10**12)
     data = folder(tmp_path, [shape] * 2, [(1, 1, 1)] * 2)
-    assert plan(data, data.training)["batch"].value == batch
+    assert plan(data, visible(data.training))["batch"].value == batch
 
 
 def regions(*values, names=("a", "b", "c")):
@@ -225,25 +231,25 @@ def regions(*values, names=("a", "b", "c")):
 )
 def test_only_what_has_no_sides_is_mirrored(tmp_path, oriented, found, axes, reason):
     data = ball(tmp_path, (20, 20, 10), (2 if oriented else 1, 1, 1), 8)
-    mirror = plan(replace(data, task=replace(data.task, regions=found)), data.training)["mirror"]
+    mirror = plan(replace(data, task=replace(data.task, regions=found)), visible(data.training))["mirror"]
     assert mirror.value == axes
     assert reason in mirror.why
 
 
 def test_a_single_component_needs_three_subjects(tmp_path):
     data = ball(tmp_path, (40, 40, 20), (1, 1, 1), 12)
-    planned = plan(data, data.training)["single_component"]
+    planned = plan(data, visible(data.training))["single_component"]
     assert planned == ([0], "one component in all of the labelled volumes: thing in 3 of 3")
-    fewer = plan(data, data.training[:2])["single_component"]
+    fewer = plan(data, visible(data.training[:2]))["single_component"]
     assert fewer == ([], "2 labelled subjects are too few to tell: 3 needed")
     frames = [replace(case, subject="anna") for case in data.training]
-    assert plan(data, frames)["single_component"].value == []
+    assert plan(data, visible(frames))["single_component"].value == []
 
 
 def test_regions_in_regions_are_listed(tmp_path):
     data = ball(tmp_path, (20, 20, 10), (1, 1, 1), 8)
     task = replace(data.task, regions=regions((1, 2, 3), (2, 3), (3,)))
-    nested = plan(replace(data, task=task), data.training)["nested"]
+    nested = plan(replace(data, task=task), visible(data.training))["nested"]
     assert nested == ([[1, 0], [2, 0], [2, 1]], "by their label values: b in a, c in a, c in b")
 
 
@@ -282,11 +288,11 @@ def test_memory_that_the_system_lends_to_files_is_free(tmp_path, monkeypatch):
 
 
 def test_ct_is_clipped_and_mr_is_not(tmp_path):
-    ct = plan(folder(tmp_path / "ct", [(32, 32, 32)] * 2, [(1, 1, 1)] * 2, "CT", -500.0), [])
+    ct = plan(folder(tmp_path / "ct", [(32, 32, 32)] * 2, [(1, 1, 1)] * 2, "CT", -500.0), visible([]))
     low, high = ct["window"].value
     assert low == pytest.approx(-500 - 2.58 * 100, abs=30)
     assert high == pytest.approx(-500 + 2.58 * 100, abs=30)
-    assert plan(folder(tmp_path / "mr", [(32, 32, 32)] * 2, [(1, 1, 1)] * 2), [])["window"].value is None
+    assert plan(folder(tmp_path / "mr", [(32, 32, 32)] * 2, [(1, 1, 1)] * 2), visible([]))["window"].value is None
 
 
 def test_only_the_ct_channel_is_clipped(tmp_path):
@@ -299,7 +305,7 @@ def test_only_the_ct_channel_is_clipped(tmp_path):
         )
     channels = {"channel_names": {"0": "PET", "1": "CT"}, "labels": {"background": 0, "a": 1}, "file_ending": ".nii.gz"}
     write_text(tmp_path / "dataset.json", json.dumps(channels))
-    low, high = plan(read_dataset(tmp_path), [])["window"].value
+    low, high = plan(read_dataset(tmp_path), visible([]))["window"].value
     assert low < -600 < -400 < high < 0
 
 
@@ -351,3 +357,22 @@ def test_axes_that_shrink_are_averaged_though_another_grows():
             sheet = resample(x, (12, 12, depth))
             assert sheet.sum((1,)).mean().item() == pytest.approx(1 / 3, abs=1e-5)
             assert sheet.max().item() == pytest.approx(1 / 3, abs=1e-5)
+
+
+def test_validation_takes_a_tenth_of_the_time_at_most(tmp_path):
+    """By hand: 300 slices of 4 windows are 1200 forward passes, as much as 50 steps of 8 images forth and back."""
+    data = folder(tmp_path, [(200, 200, 100)] * 4, [(1, 1, 6)] * 4)
+    given = {"patch": (128, 128), "spacing": None}
+    none = plan(data, visible(data.training[:1]), given)["validate_every"]
+    some = plan(data, visible(data.training[:1], data.training[1:]), given)["validate_every"]
+    assert none.value == 100
+    assert some.value == 500
+    assert some.why == "validation then takes about 10 % of the time of training"
+
+
+def test_a_gpu_makes_more_steps(tmp_path, monkeypatch):
+    data = folder(tmp_path, [(32, 32, 4)] * 2, [(1, 1, 6)] * 2)
+    on_a_processor = plan(data, visible(data.training))["steps"].value
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("segpl.data.plan.free_memory", lambda: 10**10)
+    assert plan(data, visible(data.training))["steps"].value > on_a_processor >= 1500

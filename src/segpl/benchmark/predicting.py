@@ -74,7 +74,7 @@ def _write_run(directory: Path, configuration: Configuration) -> None:
     )
     method = METHODS[PLAIN]()
     patch, channels = configuration.patch, configuration.channels
-    run = Run(data=directory, method=method, patch=patch, channels=channels, learning_rate=0.01, ratio=1)
+    run = Run(data=directory, method=method, patch=patch, channels=channels, steps=1, learning_rate=0.01, ratio=1)
     run.save(directory)
     save_task(directory, task)
     weights = {name: weight.contiguous() for name, weight in run.build(task).state_dict().items()}

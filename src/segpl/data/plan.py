@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from math import prod
+from math import ceil, prod
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from segpl.data.objects import (
     single_component,
 )
 from segpl.data.planned import Planned
+from segpl.data.splits import TrainingCases
 from segpl.errors import UserError
 from segpl.networks import strides
 from segpl.progress import track
@@ -47,17 +48,23 @@ BYTES = 115
 """What a training step holds for each voxel of an image and each of the U-Net's first channels (83 to 113 measured)."""
 MEMORY = Path("/proc/meminfo")
 """Where Linux says how much memory can be had."""
+CHECKPOINT_EVERY = 100
+"""Steps between checkpoints, and the fewest between validations."""
+STEPS = 2000
+"""Optimiser steps on a processor."""
+STEPS_ON_GPU = 10_000
+"""Optimiser steps on a GPU."""
 LOOKED_AT = 5
 """How many images are opened to learn their grey values; the headers of all are read."""
 LABELS_READ = 20
 """How many labels are opened, evenly chosen: objects differ less than their number costs time."""
 
 
-def plan(dataset: Dataset, labelled: Sequence[Case], given: Mapping[str, Any] | None = None) -> dict[str, Planned]:
+def plan(dataset: Dataset, cases: TrainingCases, given: Mapping[str, Any] | None = None) -> dict[str, Planned]:
     """The settings of a run that depend on the data; a user's own settings go before them.
 
-    Headers of all training images are read, but only the labels of `labelled`. `given` may hold a
-    `patch` or a `spacing` that the user has chosen: the other one is then planned to fit.
+    Headers of all training images are read, but only the labels that training sees. `given` may hold
+    a `patch` or a `spacing` that the user has chosen: the other one is then planned to fit.
     """
     if not dataset.training:
         raise UserError(f"{dataset.folder} has no training image: add some.")
@@ -68,21 +75,24 @@ def plan(dataset: Dataset, labelled: Sequence[Case], given: Mapping[str, Any] | 
     if "patch" in given:
         flat = len(given["patch"]) == 2
     voxels = prod(given.get("patch", [PLANE if flat else VOLUME]))
-    labels = _read_labels(labelled, surroundings(grids, [], flat), voxels)
+    labels = _read_labels(cases.labelled + cases.validation, surroundings(grids, [], flat), voxels)
     around = surroundings(grids, labels, flat)
     spacing = _settled(given, "spacing") or plan_spacing(grids, around, labels, regions, voxels)
     grid = _complete(spacing.value, around.native)
     patch = _settled(given, "patch") or plan_patch(around, grid, dimensions)
     channels = 16 if flat else 8
     ratio = 1
+    batch = _batch(patch.value, channels * (1 + ratio))
     return {
         "patch": patch,
         "strides": _strides(patch.value),
         "channels": Planned(channels, f"the paper's for {'2D' if flat else '3D'}"),
-        "batch": _batch(patch.value, channels * (1 + ratio)),
+        "batch": batch,
         "ratio": Planned(ratio, "as many unlabelled as labelled ones: the cheapest"),
         "learning_rate": _learning_rate(flat),
         "spacing": spacing,
+        "steps": _steps(),
+        "validate_every": _validate_every(cases.validation, patch.value, grid, batch.value * (1 + ratio)),
         "window": _window(dataset),
         "orientation": _orientation(grids),
         "mirror": _mirror(grids, regions),
@@ -138,6 +148,34 @@ def _learning_rate(flat: bool) -> Planned:
     if flat:
         return Planned(0.003, "planes: 0.01 was 2 to 4 IoU points behind on brain tumours")
     return Planned(0.005, "volumes: 0.003 left one of two runs on the hippocampus with little learnt")
+
+
+def _steps() -> Planned:
+    """Where the validation curves of semi-supervised training flatten on a processor (docs/training.md)."""
+    if torch.cuda.is_available():
+        return Planned(STEPS_ON_GPU, "a GPU makes as many in minutes, and pseudo-labels keep improving")
+    return Planned(STEPS, "longer training brings little for the time that it takes on a processor")
+
+
+def _validate_every(validation: Sequence[Case], patch: Sequence[int], spacing: Sequence[float], images: int) -> Planned:
+    """So many steps between validations that these take a tenth of the time of training or less."""
+    if not validation:
+        return Planned(CHECKPOINT_EVERY, "a checkpoint is kept as often; there is no validation subject")
+    windows = sum(_windows(read_grid(case.images[0]), patch, spacing) for case in validation)
+    # A window goes forwards; an image of a step goes forwards, and backwards at twice the cost.
+    in_steps = windows / (3 * images)
+    every = max(CHECKPOINT_EVERY, 50 * round(10 * in_steps / 50))
+    share = 100 * in_steps / every
+    return Planned(every, f"validation then takes about {share:.2g} % of the time of training")
+
+
+def _windows(grid: Grid, patch: Sequence[int], spacing: Sequence[float]) -> int:
+    """How many windows cover an image, where each overlaps the next by a quarter."""
+    count = grid.shape[2] if len(patch) == 2 else 1
+    for n, own, wanted, side in zip(grid.shape, grid.spacing, spacing, patch, strict=False):
+        beyond = max(0.0, n * own / wanted - side)
+        count *= 1 + ceil(beyond / (0.75 * side))
+    return count
 
 
 def _orientation(grids: list[Grid]) -> Planned:

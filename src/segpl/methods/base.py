@@ -25,8 +25,8 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class Method(Named, ABC):
     """Hyper-parameters only; the weights live in the model that `build` returns."""
 
-    objective: Literal["dice", "dice+bce"] = "dice+bce"
-    """What a prediction is fitted to a label with. The paper's is dice; with few labels dice+bce trains more safely."""
+    objective: Literal["dice", "dice+bce", "batch-dice+bce"] = "batch-dice+bce"
+    """What a prediction is fitted to a label with: dice is the paper's, batch-dice that of all images of a step."""
 
     @classmethod
     def name(cls) -> str:
