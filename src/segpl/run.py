@@ -158,6 +158,8 @@ def plan_settings(data: Path, settings: dict[str, Any], source: str = "the setti
     """
     draft = _draft(data, settings, source)
     dataset = read_dataset(draft.data)
+    if not dataset.training:
+        raise UserError(f"{dataset.folder} has no training image: add some.")
     if settings.get("window") and not any(map(is_ct, dataset.task.channels)):
         raise UserError(
             f"window is for CT, and {draft.data} has no channel called CT, CTA or HU: name it so, or leave it out."

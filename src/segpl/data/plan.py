@@ -38,7 +38,6 @@ from segpl.data.objects import (
 )
 from segpl.data.planned import Planned
 from segpl.data.splits import TrainingCases
-from segpl.errors import UserError
 from segpl.networks import strides
 from segpl.progress import track
 
@@ -66,8 +65,6 @@ def plan(dataset: Dataset, cases: TrainingCases, given: Mapping[str, Any] | None
     Headers of all training images are read, but only the labels that training sees. `given` may hold
     a `patch` or a `spacing` that the user has chosen: the other one is then planned to fit.
     """
-    if not dataset.training:
-        raise UserError(f"{dataset.folder} has no training image: add some.")
     given = given or {}
     regions = dataset.task.regions
     grids = [read_grid(case.images[0]) for case in track(dataset.training, "Reading headers")]
