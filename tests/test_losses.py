@@ -1,5 +1,6 @@
 import pytest
 import torch
+from monai.losses import DiceLoss
 from torch import nn
 
 from segpl.losses import batch_dice_loss, bce_loss, dice_bce_loss, dice_loss, pseudo_label, ramp
@@ -27,6 +28,22 @@ def test_eq_3_dice_by_hand():
     y = torch.tensor([[[1.0, 0.0, 0.0, 0.0]], [[1.0, 0.0, 0.0, 0.0]]])
     by_hand = ((1 - 2 * 1 / 3) + (1 - 2 * 0.5 / 1.5)) / 2  # the mean over images, not one Dice of them all
     assert dice_loss(p, y).item() == pytest.approx(by_hand, abs=1e-4)
+
+
+@pytest.mark.parametrize("space", [(8, 8), (6, 6, 4)])
+def test_dice_agrees_with_monai(space):
+    p, y = torch.rand(3, 2, *space), (torch.rand(3, 2, *space) > 0.5).float()
+    torch.testing.assert_close(dice_loss(p, y), DiceLoss()(p, y))
+    torch.testing.assert_close(batch_dice_loss(p, y), DiceLoss(batch=True, smooth_nr=1, smooth_dr=1)(p, y))
+
+
+def test_weights_count_voxels_as_often_as_they_say():
+    """A voxel of weight 2 is a voxel that is there twice."""
+    p, y = torch.rand(2, 1, 4), (torch.rand(2, 1, 4) > 0.5).float()
+    twice = torch.tensor([1.0, 1.0, 2.0, 1.0]).expand(2, 1, 4)
+    longer = [0, 1, 2, 2, 3]
+    for loss in (dice_loss, batch_dice_loss):
+        torch.testing.assert_close(loss(p, y, twice), loss(p[..., longer], y[..., longer]))
 
 
 def test_dice_of_a_batch_by_hand():

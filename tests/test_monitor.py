@@ -67,8 +67,9 @@ def test_only_pseudo_labels_pull():
 
 
 def test_the_labelled_part_of_mixed_images_counts_as_labelled():
-    terms = {"labelled": 2.0, "mixed": 2.0, "unlabelled": 1.0}
-    assert Losses({name: torch.tensor(value) for name, value in terms.items()}).pull == 0.25
+    terms = {"labelled": torch.tensor(2.0), "mixed": torch.tensor(3.0)}
+    parts = {"mixed_true": torch.tensor(2.0), "unlabelled": torch.tensor(1.0)}
+    assert Losses(terms, watched=parts).pull == 0.25
 
 
 def test_pseudo_labels_are_counted_before_they_are_mixed_with_labels(network, batch):

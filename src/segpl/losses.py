@@ -3,12 +3,9 @@
 import torch
 import torch.distributed as dist
 from jaxtyping import Float
-from monai.losses import DiceLoss
 from torch import Tensor
 from torch.distributed.nn.functional import all_reduce
 from torch.nn.functional import binary_cross_entropy
-
-_dice = DiceLoss(reduction="none")
 
 
 def pseudo_label(
@@ -37,9 +34,16 @@ def unsaturated(p: Float[Tensor, "B K *space"]) -> Float[Tensor, "B K *space"]:
     return p.clamp(1e-6, 1 - 1e-6)
 
 
-def dice_per_image(p: Float[Tensor, "B K *space"], y: Float[Tensor, "B K *space"]) -> Float[Tensor, "B K"]:
-    """1 - soft Dice of each image and class. Where both are empty it is 0, thanks to MONAI's smoothing of 1e-5."""
-    return _dice(p, y).flatten(1)
+def dice_per_image(
+    p: Float[Tensor, "B K *space"],
+    y: Float[Tensor, "B K *space"],
+    where: Float[Tensor, "B #K *space"] | None = None,
+) -> Float[Tensor, "B K"]:
+    """1 - soft Dice of each image and class; 0 where both are empty. Voxels count by the weights `where`."""
+    spatial = tuple(range(2, p.ndim))
+    overlap = _weighted(p * y, where).sum(spatial)
+    total = _weighted(p + y, where).sum(spatial)
+    return 1 - (2 * overlap + 1e-5) / (total + 1e-5)
 
 
 def dice_loss(
@@ -47,11 +51,8 @@ def dice_loss(
     y: Float[Tensor, "B K *space"],
     where: Float[Tensor, "B #K *space"] | None = None,
 ) -> Float[Tensor, ""]:
-    """The paper's objective: the mean over images and classes (Eq. 3), over the voxels where `where` is 1."""
-    if where is not None:
-        p = p * where
-        y = y * where
-    return dice_per_image(p, y).mean()
+    """The paper's objective: the mean over images and classes (Eq. 3)."""
+    return dice_per_image(p, y, where).mean()
 
 
 def batch_dice_loss(
@@ -65,13 +66,16 @@ def batch_dice_loss(
     unpunished; here it counts against the region's Dice in the other images. Several processes add
     up their sums, so that they have the loss of one. Smoothed by 1 voxel: 0 where all is empty.
     """
-    if where is not None:
-        p = p * where
-        y = y * where
     axes = (0, *range(2, p.ndim))
-    overlap = over_processes((p * y).sum(axes))
-    total = over_processes((p + y).sum(axes))
+    overlap = over_processes(_weighted(p * y, where).sum(axes))
+    total = over_processes(_weighted(p + y, where).sum(axes))
     return (1 - (2 * overlap + 1) / (total + 1)).mean()
+
+
+def _weighted(
+    x: Float[Tensor, "B K *space"], where: Float[Tensor, "B #K *space"] | None
+) -> Float[Tensor, "B K *space"]:
+    return x if where is None else x * where
 
 
 def over_processes(value: Float[Tensor, " K"]) -> Float[Tensor, " K"]:

@@ -26,10 +26,10 @@ class Batch(NamedTuple):
     """The same for the unlabelled images."""
 
 
-TRUE = ("labelled", "mixed")
-"""Terms whose target is a true label: of labelled images, and of the labelled part of mixed ones."""
+TRUE = ("labelled", "mixed_true")
+"""Losses whose target is a true label: of labelled images, and of the labelled part of mixed ones."""
 TAUGHT = ("unlabelled", "first", "second")
-"""Terms whose target is a pseudo-label: one network's, or each of two networks'."""
+"""Losses whose target is a pseudo-label: one network's, or each of two networks'."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,9 @@ class Losses:
         return self._sum(TAUGHT) / self._sum(TRUE).clamp(min=1e-6)
 
     def _sum(self, names: tuple[str, ...]) -> Float[Tensor, ""]:
-        """The sum of those of the terms that are there."""
-        there = [self.terms[name] for name in names if name in self.terms]
+        """The sum of those losses that are there, whether they are minimised or part of what is."""
+        known = self.terms | self.watched
+        there = [known[name] for name in names if name in known]
         return torch.stack(there).sum() if there else torch.tensor(0.0)
 
     @property

@@ -111,31 +111,31 @@ def test_fixmatch_leaves_out_voxels_that_are_not_sure(network, batch):
 
 @pytest.mark.parametrize("prior", [Fixed(), Fixed(threshold=0.3)])
 def test_segpl_em_without_view_average_or_exchange_has_segpls_unlabelled_gradient(prior, network, batch):
-    method = SegPLEM(alpha=0.3, start=0, warm_up=0, prior=prior, decay=0.0, strength=0.0, exchange=0.0)
+    method = SegPLEM(start=0, warm_up=0, prior=prior, decay=0.0, strength=0.0, exchange=0.0)
     model = built(method, network)
     ours = method.losses(model, batch, 1.0)
-    theirs = SegPL(alpha=0.3, threshold=prior.threshold).losses(model["theta"], batch, 1.0)
-    assert ours.terms["mixed"].item() == pytest.approx(0, abs=1e-6)
+    theirs = SegPL(alpha=1.0, threshold=prior.threshold).losses(model["theta"], batch, 1.0)
+    assert ours.watched["mixed_true"].item() == pytest.approx(0, abs=1e-6)
     assert_same(
-        gradients(ours, model["theta"], "unlabelled"),
+        gradients(ours, model["theta"], "mixed"),
         gradients(theirs, model["theta"], "unlabelled"),
     )
 
 
-def test_segpl_em_counts_true_and_pseudo_parts_of_mixed_images_separately(network, batch):
-    """Other pseudo-labels leave the true part's term as it is; other partners leave the pseudo part's label."""
-    method = SegPLEM(start=0, warm_up=0, strength=0.0)
+def test_segpl_em_mixes_images_labels_and_weights_alike(network, batch):
+    """Inside and outside the box by hand; alpha weighs the voxels whose label is a pseudo-label."""
+    method = SegPLEM(alpha=0.5, start=0, warm_up=0, strength=0.0)
     model = built(method, network)
-    y_u = torch.zeros(3, 2, *batch.x_u.shape[2:])
-    x_m, y_m, is_true = method._mixed(batch, y_u)
-    partner = torch.tensor([0, 1, 0])
-    expected = torch.where(is_true > 0, batch.x_p[partner], batch.x_u)
-    assert torch.equal(x_m, expected)
-    assert torch.equal(y_m, is_true * batch.y_p[partner])
-    assert 0 < is_true.mean() < 1
     losses = method.losses(model, batch, 1.0)
+    x_m, y_m, is_true = method._mixed(batch, losses.y_u)
+    partner = torch.tensor([0, 1, 0])
+    assert 0 < is_true.mean() < 1
+    assert torch.equal(x_m, torch.where(is_true > 0, batch.x_p[partner], batch.x_u))
+    assert torch.equal(y_m, torch.where(is_true > 0, batch.y_p[partner], losses.y_u))
     p_m = model["theta"](x_m).sigmoid()
-    torch.testing.assert_close(losses.terms["mixed"], method.fit(p_m, y_m, where=is_true))
+    weights = torch.where(is_true > 0, 1.0, 0.5)
+    torch.testing.assert_close(losses.terms["mixed"], method.fit(p_m, y_m, where=weights))
+    torch.testing.assert_close(losses.watched["mixed_true"], method.fit(p_m, y_m, where=is_true))
 
 
 def test_segpl_em_keeps_the_largest_component_and_nested_regions(network, batch):

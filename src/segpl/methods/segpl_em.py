@@ -31,7 +31,7 @@ class SegPLEM(Thresholded):
     """
 
     alpha: NonNegativeFloat = 1.0
-    """Weight of the unlabelled images."""
+    """Weight of a voxel with a pseudo-label beside one with a true label."""
     start: Share = 0.2
     """Share of the run before the unlabelled images count at all."""
     warm_up: Share = 0.1
@@ -78,11 +78,18 @@ class SegPLEM(Thresholded):
         p_l, p_m = p.split([len(batch.x_l), len(x_m)])
         terms = {
             "labelled": self.fit(p_l, batch.y_l),  # M-step
-            "mixed": self.fit(p_m, y_m, where=is_true),
-            "unlabelled": weight * self.fit(p_m, y_m, where=1 - is_true),
+            "mixed": self.fit(p_m, y_m, where=is_true + weight * (1 - is_true)),
             "kl": self.kl_weight * posterior.kl.mean(),
         }
-        return Losses(terms, y_u, threshold, watch(posterior))
+        return Losses(terms, y_u, threshold, watch(posterior) | self._parts(p_m, y_m, is_true, weight))
+
+    @torch.no_grad()
+    def _parts(self, p_m: Tensor, y_m: Tensor, is_true: Tensor, weight: float) -> dict[str, Tensor]:
+        """The loss of the mixed images by whose label it is, for the log and the guard."""
+        return {
+            "mixed_true": self.fit(p_m, y_m, where=is_true),
+            "unlabelled": weight * self.fit(p_m, y_m, where=1 - is_true),
+        }
 
     def _e_step(self, model: Model, batch: Batch) -> tuple[Tensor, Posterior, Tensor]:
         """The average's pseudo-label of the plain image (Eq. 1), with p(T | x) and the T that was drawn from it."""
