@@ -16,8 +16,11 @@ import torch
 from safetensors.torch import load_file
 
 import segpl
+from segpl.data.layouts import read_dataset
 from segpl.errors import UserError
 from segpl.methods import METHODS
+from segpl.methods.segpl_em import SegPLEM
+from segpl.pace import seconds_per_step, within_minutes
 from segpl.progress import in_words
 from segpl.run import plan_run, read_run
 from segpl.training import Learner, train
@@ -255,9 +258,53 @@ def test_a_processor_trains_in_full_precision(tumours, tmp_path):
 
 
 def test_a_training_says_beforehand_how_long_it_will_take(planned, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("segpl.training.forecast", lambda operations: operations / 1e6)
-    run = planned("supervised")
-    train(run, tmp_path / "run")
-    cost = json.loads((tmp_path / "run/cost.json").read_text(encoding="utf-8"))
-    seconds = 3 * run.steps * run.batch * cost["flops_labelled"] / 1e6
+    monkeypatch.setattr("segpl.training.seconds_per_step", lambda run, task: 102.0)
+    train(planned("supervised"), tmp_path / "run")
+    seconds = 5 * 102 / 0.85  # the rest of the time goes into views, validation and checkpoints
     assert f"5 steps: about {in_words(seconds)} of training on this machine" in capsys.readouterr().err
+
+
+def test_minutes_choose_the_number_of_steps_and_the_run_can_be_repeated_exactly(tumours, tmp_path, monkeypatch, segpl):
+    monkeypatch.setattr("segpl.pace.seconds_per_step", lambda run, task: 0.17)
+    run = plan_run(tumours, {"method": "supervised", "patch": [32, 32], **SMALL})
+    shorter = within_minutes(run, read_dataset(tumours).task, 0.021)
+    assert shorter.steps == 6, "1.26 s less 15 % at 0.17 s a step"
+    assert shorter.why["steps"] == "0.021 minutes at 0.17 s a step on the machine where the run began"
+    words = [
+        "train",
+        tumours,
+        "--method",
+        "supervised",
+        "--labelled",
+        1,
+        "--set",
+        "patch=[32,32]",
+        "--set",
+        "channels=4",
+    ]
+    done = segpl(*words, "--minutes", 0.01, "--out", tmp_path / "timed")
+    assert done.returncode == 0, done.stderr
+    kept = read_run(tmp_path / "timed")
+    assert kept.steps >= 1
+    assert kept.why["steps"].startswith("0.01 minutes at ")
+    again = segpl("train", tumours, "--config", tmp_path / "timed/run.yaml", "--out", tmp_path / "again")
+    assert again.returncode == 0, again.stderr
+    assert read_run(tmp_path / "again").steps == kept.steps
+    resumed = segpl(*words, "--minutes", 5, "--out", tmp_path / "timed", "--resume")
+    assert resumed.returncode == 0, "a run that has begun keeps its length"
+    assert read_run(tmp_path / "timed").steps == kept.steps
+
+
+def test_a_step_is_timed_in_every_phase_of_the_run(planned, monkeypatch):
+    """A method that begins with labels alone is not judged by its first, cheap steps."""
+    run = planned("segpl-em")
+    losses = SegPLEM.losses
+    seen = []
+
+    def spied(self, model, batch, progress):
+        seen.append(progress)
+        return losses(self, model, batch, progress)
+
+    monkeypatch.setattr(SegPLEM, "losses", spied)
+    assert seconds_per_step(run, read_dataset(run.data).task) > 0
+    assert min(seen) < run.method.start < 0.5 < max(seen)

@@ -49,7 +49,7 @@ def test_grids_are_tried_from_coarse_to_fine_in_equal_ratios():
 @pytest.mark.parametrize(
     ("image", "view", "objects", "patch"),
     [
-        ((100, 90), (80, 72), None, [112, 96]),  # small images whole, filled up to steps of 16
+        ((100, 90), (80, 72), None, [96, 96]),  # small images whole, in steps of 16
         ((7, 9), (5, 7), None, [16, 16]),
         ((125, 93, 42), (100, 74, 33), (60, 40, 30), [104, 80, 32]),  # all sides near their view
         ((512, 512, 16), (410, 410, 13), (512, 512, 16), [128, 136, 16]),  # out of reach: the longest

@@ -53,7 +53,7 @@ def visible(labelled, validation=()):
     [
         ((96, 90, 24), (1, 1, 6), [96, 96]),  # thick slices: 2D, steps of 16
         ((300, 300, 5), (1, 1, 5), [128, 144]),  # at most 128 x 128 and a little more
-        ((35, 50, 35), (1, 1, 1), [40, 56, 40]),  # 3D, steps of 8
+        ((35, 50, 35), (1, 1, 1), [32, 48, 32]),  # 3D, steps of 8
         ((200, 200, 100), (1, 1, 1), [64, 64, 64]),  # 3D, at most 96 x 80 x 32 voxels and a little more
         ((10, 10, 8), (1, 1, 1), [16, 16, 8]),  # filled up
         ((64, 64, 1), (1, 1, 1), [64, 64]),  # one slice: 2D
@@ -152,7 +152,7 @@ def test_a_given_patch_or_spacing_is_kept_and_the_other_planned_to_fit(tmp_path)
     assert {"patch", "spacing"} & patch.why.keys() == {"spacing"}
     spacing = plan_run(tmp_path, {"method": "supervised", "spacing": [4, 4, 4]})
     assert spacing.spacing == (4, 4, 4)
-    assert spacing.patch == (56, 40, 24), "the whole of 50 x 40 x 22 voxels"
+    assert spacing.patch == (48, 40, 24), "the whole of 50 x 40 x 22 voxels, in steps of 8"
     assert {"patch", "spacing"} & spacing.why.keys() == {"patch"}
     own = plan_run(tmp_path, {"method": "supervised", "spacing": None})
     assert own.spacing is None
