@@ -20,7 +20,7 @@ $(VENV)/.installed: pyproject.toml requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: setup ## Train four methods on built-in phantoms, score them, draw them
+demo: setup ## Train on built-in phantoms with and without the unlabelled ones, score both, draw them
 	$(BIN)/segpl demo --out demo
 
 test: setup ## Run the tests

@@ -75,7 +75,7 @@ class Run:
     strides: tuple[tuple[PositiveInt, ...], ...] | None = None
     """How much each level of the U-Net shrinks each axis, and so its depth; null derives it from the patch."""
     foreground: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """Share of the labelled crops that are centred on a foreground voxel."""
+    """Share of the crops that are centred on foreground; in unlabelled scans, where a labelled one has it."""
     augment: NonNegativeFloat = 1.0
     """Strength of the views (rotated, scaled, deformed, other grey values, noisy) that every method learns from."""
     exchange: Annotated[float, Field(ge=0, le=1)] = 1.0
