@@ -77,7 +77,7 @@ def test_srun_must_say_how_many_tasks_a_node_has(monkeypatch):
 def test_a_batch_that_cannot_be_shared(segpl, tumours, tmp_path):
     done = segpl("train", tumours, "--out", tmp_path / "run", "--devices", 3, "--labelled", 1, "--steps", 1)
     assert done.returncode == 2
-    assert "batch is 2, which 3 processes cannot share: --set batch=3" in done.stderr
+    assert "batch is 4, which 3 processes cannot share: --set batch=3" in done.stderr
     assert not (tmp_path / "run").exists()
 
 
