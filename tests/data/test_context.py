@@ -44,6 +44,7 @@ def test_grids_are_tried_from_coarse_to_fine_in_equal_ratios():
     assert steps == sorted(steps, reverse=True)
     assert steps[-1] >= 1.1
     assert steps_to_try(1, 1.05) == [], "hardly coarser than the images"
+    assert steps_to_try(1.0001, 1.1003) == [1.1], "rounded only after the choice"
 
 
 @pytest.mark.parametrize(

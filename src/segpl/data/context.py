@@ -70,8 +70,8 @@ def step_to_fit(native: Sequence[float], view: Sequence[float], voxels: int) -> 
 
 def steps_to_try(finest: float, coarsest: float) -> list[float]:
     """From the coarsest to the finest, without those that are hardly coarser than the images."""
-    steps = [float(f"{step:.3g}") for step in np.geomspace(coarsest, finest, CANDIDATES + 1)]
-    return [step for step in steps if step >= WORTHWHILE * finest]
+    steps = np.geomspace(coarsest, finest, CANDIDATES + 1).tolist()
+    return [float(f"{step:.3g}") for step in steps if step >= WORTHWHILE * finest]
 
 
 def fit_patch(image: Sequence[int], view: Sequence[float], objects: Sequence[float] | None) -> list[int]:
