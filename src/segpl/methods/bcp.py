@@ -20,10 +20,11 @@ from segpl.types import Batch, Losses
 class BCP(SemiSupervised):
     """A student learns from boxes exchanged both ways between labelled and unlabelled images (Bai et al., CVPR 2023).
 
-    As its authors have it: pre-training on boxes exchanged among labelled images; then a teacher, the
-    student's average, labels the unlabelled images, and of each region its largest component is kept.
-    The student sees mixed images only, never a whole labelled one. Their first and second halves of a
-    batch, one for each direction, are here a direction drawn for each image.
+    As its authors have it: pre-training on labelled images, which in this package exchange boxes for
+    every method; then a teacher, the student's average, labels the unlabelled images, and of each
+    region its largest component is kept. The student sees mixed images only, never a whole labelled
+    one. Their first and second halves of a batch, one for each direction, are here a direction drawn
+    for each image.
     """
 
     alpha: NonNegativeFloat = 0.5
@@ -43,16 +44,14 @@ class BCP(SemiSupervised):
     def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
         """Labels alone while pre-training; then labels and pseudo-labels side by side."""
         weight = self.unlabelled_weight(progress)
-        boxes = draw_boxes(batch.seeds_l, batch.x_l.shape[2:], Sides(self.box, self.box))
         if not weight:
-            x = exchange(batch.x_p, batch.x_l, boxes)
-            y = exchange(batch.y_p, batch.y_l, boxes)
-            return Losses({"labelled": self.fit(model["student"](x).sigmoid(), y)})
+            return Losses({"labelled": self.fit(model["student"](batch.x_l).sigmoid(), batch.y_l)})
         with torch.no_grad():
             y_u = pseudo_label(model["teacher"](batch.x_u).sigmoid(), 0.5)
         y_u = keep_largest(y_u, range(y_u.shape[1]))
         partner = partners(len(batch.x_u), of=len(batch.x_l))
-        is_true = one_way_or_other(boxes[partner], batch.seeds_u)
+        boxes = draw_boxes(batch.seeds_u, batch.x_u.shape[2:], Sides(self.box, self.box))
+        is_true = one_way_or_other(boxes, batch.seeds_u)
         x = exchange(batch.x_l[partner], batch.x_u, is_true)
         y = exchange(batch.y_l[partner], y_u, is_true)
         p = model["student"](x).sigmoid()
