@@ -20,8 +20,8 @@ PAPERS_METHODS = ("segpl", "segpl-vi")
 SUBJECTS = 36
 """A third of them are for testing; of the others, all but the labelled ones serve without their label."""
 SETTINGS: dict[str, dict[str, Any]] = {
-    "tumour": {"labelled": 2, "steps": 800},
-    "vessels": {"labelled": 2, "steps": 300},
+    "tumour": {"labelled": 4, "steps": 800},
+    "vessels": {"labelled": 4, "steps": 300},
 }
 """The same for every method, so that only the method differs. Short, so that the demo takes minutes."""
 PICTURES = ("masks.png", "threshold.svg")

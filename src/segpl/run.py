@@ -78,7 +78,7 @@ class Run:
     """Share of the crops that are centred on foreground; in unlabelled scans, where a labelled one has it."""
     augment: NonNegativeFloat = 1.0
     """Strength of the views (rotated, scaled, deformed, other grey values, noisy) that every method learns from."""
-    exchange: Annotated[float, Field(ge=0, le=1)] = 1.0
+    exchange: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Share of the labelled images that show a box of another labelled image."""
     box: tuple[PositiveFloat, PositiveFloat] = (0.3, 0.7)
     """Shortest and longest side of that box, as shares of the image's."""

@@ -376,3 +376,11 @@ def test_a_gpu_makes_more_steps(tmp_path, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("segpl.data.plan.free_memory", lambda: 10**10)
     assert plan(data, visible(data.training))["steps"].value > on_a_processor >= 1500
+
+
+def test_boxes_are_exchanged_among_labelled_images_of_three_subjects_or_more(tmp_path):
+    data = folder(tmp_path, [(32, 32, 4)] * 3, [(1, 1, 6)] * 3)
+    few = plan(data, visible(data.training[:2]))["exchange"]
+    assert few.value == 0
+    assert few.why == "labelled subjects: 2, too few to bring variety; 3 needed"
+    assert plan(data, visible(data.training))["exchange"].value == 0.5

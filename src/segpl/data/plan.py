@@ -47,6 +47,8 @@ BYTES = 115
 """What a training step holds for each voxel of an image and each of the U-Net's first channels (83 to 113 measured)."""
 MEMORY = Path("/proc/meminfo")
 """Where Linux says how much memory can be had."""
+EXCHANGED = 0.5
+"""Share of the labelled images that show a box of another one."""
 CHECKPOINT_EVERY = 100
 """Steps between checkpoints, and the fewest between validations."""
 STEPS = 2000
@@ -92,6 +94,7 @@ def plan(dataset: Dataset, cases: TrainingCases, given: Mapping[str, Any] | None
         "validate_every": _validate_every(cases.validation, patch.value, grid, batch.value * (1 + ratio)),
         "window": _window(dataset),
         "orientation": _orientation(grids),
+        "exchange": _exchange(cases),
         "mirror": _mirror(grids, regions),
         "single_component": _single_component(labels, regions, patch.value, grid),
         "nested": _nested(regions),
@@ -183,6 +186,18 @@ def _orientation(grids: list[Grid]) -> Planned:
     if len(found) == 1:
         return Planned(found.pop(), "the training images lie so, and new scans are turned to it")
     return Planned(None, "the training images lie in several ways, so new scans are left as they are")
+
+
+def _exchange(cases: TrainingCases) -> Planned:
+    """Boxes bring variety from other subjects; from the same one or two they only cut objects up.
+
+    Validation IoU of supervised training without, at half and at all images (1000 steps, one seed):
+    brain tumours of one subject 50, 39, 26; ACDC with three subjects 56.7 at half, 56.4 at all.
+    """
+    subjects = len({case.subject for case in cases.labelled})
+    if subjects < ENOUGH_SUBJECTS:
+        return Planned(0.0, f"labelled subjects: {subjects}, too few to bring variety; {ENOUGH_SUBJECTS} needed")
+    return Planned(EXCHANGED, f"boxes from {subjects} labelled subjects bring variety")
 
 
 def _mirror(grids: Sequence[Grid], regions: Sequence[Region]) -> Planned:
