@@ -378,9 +378,12 @@ def test_a_gpu_makes_more_steps(tmp_path, monkeypatch):
     assert plan(data, visible(data.training))["steps"].value > on_a_processor >= 1500
 
 
-def test_boxes_are_exchanged_among_labelled_images_of_three_subjects_or_more(tmp_path):
-    data = folder(tmp_path, [(32, 32, 4)] * 3, [(1, 1, 6)] * 3)
-    few = plan(data, visible(data.training[:2]))["exchange"]
-    assert few.value == 0
-    assert few.why == "labelled subjects: 2, too few to bring variety; 3 needed"
-    assert plan(data, visible(data.training))["exchange"].value == 0.5
+def test_boxes_are_exchanged_among_labelled_images_of_organs(tmp_path):
+    organs = ball(tmp_path / "organs", (40, 40, 20), (1, 1, 1), 16)
+    planned = plan(organs, visible(organs.training))
+    assert planned["single_component"].value == [0]
+    assert planned["exchange"].value == 1
+    specks = folder(tmp_path / "specks", [(32, 32, 8)] * 3, [(1, 1, 1)] * 3)
+    planned = plan(specks, visible(specks.training))
+    assert planned["exchange"].value == 0
+    assert planned["exchange"].why.startswith("not every region is known to be in one piece")
