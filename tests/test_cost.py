@@ -59,5 +59,5 @@ def test_a_run_says_what_it_cost(tumours, tmp_path):
     cost = json.loads((tmp_path / "run/cost.json").read_text())
     assert cost["seconds_per_step"] > 0
     assert cost["peak_memory_bytes"] > 10**8
-    assert cost["images_per_step"] == {"labelled": 4, "unlabelled": 4}
+    assert cost["images_per_step"] == {"labelled": 2, "unlabelled": 2}
     assert cost["steps_timed"] == 3
