@@ -146,18 +146,24 @@ def _learning_rate(flat: bool) -> Planned:
     """What validation subjects preferred (docs/understanding.md)."""
     if flat:
         return Planned(0.003, "planes: 0.01 was 2 to 4 IoU points behind on brain tumours")
-    return Planned(0.005, "volumes: 0.003 left one of two runs on the hippocampus with little learnt")
+    return Planned(
+        0.005,
+        "volumes: 0.003 left one of two runs on the hippocampus with little learnt; 0.005 was not compared with others",
+    )
 
 
 def _steps() -> Planned:
-    """Where the validation curves of semi-supervised training flatten on a processor (docs/training.md)."""
+    """As many as a user will wait for: at 1000 steps validation curves still rise (docs/training.md).
+
+    Longer trainings were not compared, and none was made on a GPU.
+    """
     if torch.cuda.is_available():
-        return Planned(STEPS_ON_GPU, "a GPU makes as many in minutes, and pseudo-labels keep improving")
-    return Planned(STEPS, "longer training brings little for the time that it takes on a processor")
+        return Planned(STEPS_ON_GPU, "more than on a processor, where a step takes longer")
+    return Planned(STEPS, "curves still rise at 1000 steps, and twice as many take minutes on planes")
 
 
 def _validate_every(validation: Sequence[Case], patch: Sequence[int], spacing: Sequence[float], images: int) -> Planned:
-    """So many steps between validations that these take a tenth of the time of training or less."""
+    """The steps between validations, chosen so that these take a tenth of the time of training or less."""
     if not validation:
         return Planned(CHECKPOINT_EVERY, "a checkpoint is kept as often; there is no validation subject")
     windows = sum(_windows(read_grid(case.images[0]), patch, spacing) for case in validation)
