@@ -15,12 +15,12 @@ import pandas as pd
 import yaml
 from matplotlib.figure import Figure
 
-from segpl.files import write_text
-from segpl.report.statistics import LEVEL, interval, mean_of_regions
-from segpl.report.typeset import Cell, Mark, TextTable, markdown
-from segpl.report.verdict import Kind, Verdict, compare, gains, pairs, verdicts
+from segpl.foundation.files import write_text
+from segpl.reporting.statistics import LEVEL, interval, mean_of_regions
+from segpl.reporting.typeset import Cell, Mark, TextTable, markdown
+from segpl.reporting.verdict import Kind, Verdict, compare, gains, pairs, verdicts
+from segpl.rundir import read_table
 from segpl.study.work import DONE
-from segpl.tidy import read_table
 
 HERE = Path(__file__).parent
 KEPT, PAGE = HERE / "results", HERE.parent / "docs" / "results.md"

@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 
 from segpl.benchmark.steps import Configuration, measure_steps
-from segpl.files import write_text
+from segpl.foundation.files import write_text
 
 FILE = Path(__file__).parent / "results" / "steps.csv"
 METHODS = ["supervised", "segpl", "segpl-vi", "segpl-elbo", "segpl-em", "fixmatch", "mean-teacher", "cps"]

@@ -19,14 +19,15 @@ import yaml
 
 from segpl.data.cache import Cache, default_folder
 from segpl.data.layouts import read_dataset
-from segpl.data.loading import Volume
+from segpl.data.preparation import Volume
 from segpl.data.splits import training_cases
-from segpl.files import write_text
-from segpl.named import merged
-from segpl.run import Run, plan_run
-from segpl.scores import iou
-from segpl.training import train
-from segpl.windows import mask, predict_volume
+from segpl.foundation.files import write_text
+from segpl.foundation.named import merged
+from segpl.inference.windows import mask, predict_volume
+from segpl.metrics.overlap import iou
+from segpl.settings.planning import plan_run
+from segpl.settings.run import Run
+from segpl.training.loop import train
 
 WATCHED = 6
 """Unlabelled subjects whose hidden truth the pseudo-labels are held against."""

@@ -20,8 +20,8 @@ import pytest  # noqa: E402
 import torch  # noqa: E402
 
 from segpl.data.phantoms import write_phantoms  # noqa: E402
-from segpl.networks import UNet  # noqa: E402
-from segpl.types import Batch  # noqa: E402
+from segpl.em.types import Batch  # noqa: E402
+from segpl.networks.unet import UNet  # noqa: E402
 
 os.environ["SEGPL_CACHE"] = tempfile.mkdtemp(prefix="segpl-cache-")  # never the user's own
 atexit.register(shutil.rmtree, os.environ["SEGPL_CACHE"], ignore_errors=True)

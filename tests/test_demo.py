@@ -4,7 +4,7 @@ import pytest
 from matplotlib.image import imread
 
 import segpl.demo
-from segpl.training import Learner
+from segpl.training.loop import Learner
 
 
 @pytest.mark.parametrize("task", ["tumour", "vessels"])

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from segpl.run import Run, run_from
+from segpl.settings.run import Run, run_from
 
 
 def untrained(

@@ -3,13 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-from segpl.checkpoints import begun
 from segpl.data.layouts import read_dataset
-from segpl.named import merged
-from segpl.pace import within_minutes
+from segpl.foundation.named import merged
 from segpl.prediction import Prediction, Predictor, load
-from segpl.run import asked_before, for_method, plan_run
-from segpl.training import train as train_run
+from segpl.settings.choices import asked_before, for_method
+from segpl.settings.planning import plan_run
+from segpl.training.checkpoints import begun
+from segpl.training.loop import train as train_run
+from segpl.training.pace import within_minutes
 
 __all__ = ["Prediction", "Predictor", "load", "train"]
 

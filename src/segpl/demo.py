@@ -7,12 +7,12 @@ from typing import Any
 from segpl.data.cache import Cache
 from segpl.data.phantoms import Task, write_phantoms
 from segpl.evaluation import evaluate
-from segpl.progress import console
-from segpl.report.page import write_report
-from segpl.report.tables import print_summary, read_scores
-from segpl.report.verdict import verdicts
-from segpl.run import plan_run
-from segpl.training import train
+from segpl.foundation.progress import console
+from segpl.reporting.page import write_report
+from segpl.reporting.tables import print_summary, read_scores
+from segpl.reporting.verdict import verdicts
+from segpl.settings.planning import plan_run
+from segpl.training.loop import train
 
 METHODS = ("supervised", "segpl-em")
 PAPERS_METHODS = ("segpl", "segpl-vi")

@@ -7,9 +7,9 @@ import torch
 
 from segpl.data.batches import REMEMBERED, Steps, crop, keep_slices, turn
 from segpl.data.cases import Case
-from segpl.data.loading import Volume, normalise
-from segpl.draws import Purpose, Stream, uniform
-from segpl.errors import UserError
+from segpl.data.preparation import Volume, normalise
+from segpl.foundation.draws import Purpose, Stream, uniform
+from segpl.foundation.errors import UserError
 
 
 def volume(number, shape=(40, 36, 5), labelled=True):

@@ -14,7 +14,7 @@ import segpl.data.cache
 from segpl.data.cache import Cache, open_volume, write_volume
 from segpl.data.cases import Case
 from segpl.data.layouts import read_dataset
-from segpl.data.loading import Preparation, Volume, load
+from segpl.data.preparation import Preparation, Volume, load
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_what_a_kill_left_half_built_is_not_trusted(data, tmp_path, monkeypatch)
 def test_two_processes_on_a_cold_cache_both_succeed(data, tmp_path):
     code = (
         "import sys; from pathlib import Path; from segpl.data.cache import Cache\n"
-        "from segpl.data.layouts import read_dataset; from segpl.data.loading import Preparation\n"
+        "from segpl.data.layouts import read_dataset; from segpl.data.preparation import Preparation\n"
         "data = read_dataset(Path(sys.argv[1]))\n"
         "found = Cache(Path(sys.argv[2])).volumes(data.training, data.task, Preparation())\n"
         "print([float(volume.x.double().sum()) for volume in found])"

@@ -10,7 +10,7 @@ import SimpleITK
 from PIL import Image as Pictures
 
 from segpl.data.formats import ENDINGS, is_image, read_grid, read_image, stem
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 
 VALUES = np.random.default_rng(3).integers(-900, 900, (7, 6, 5)).astype(np.int16) * 2  # [X, Y, Z]
 COLOURS = np.random.default_rng(4).integers(0, 255, (6, 7, 3)).astype(np.uint8)  # [row, column, channel]

@@ -13,7 +13,7 @@ from PIL import Image
 from segpl.data.cases import Region, Task
 from segpl.data.layouts import LAYOUTS, read_dataset
 from segpl.data.layouts.contents import _values
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 
 REPOSITORY = Path(__file__).parents[2]
 REAL = Path(os.environ.get("SEGPL_DATA", REPOSITORY.parent / "shared" / "data"))

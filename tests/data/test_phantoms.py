@@ -11,7 +11,7 @@ from scipy.ndimage import binary_opening
 
 import segpl.data.phantoms
 from segpl.data.phantoms import Phantom, Task, tumour, vessels, write_phantoms
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 
 TASKS = get_args(Task)
 DRAW = {"tumour": tumour.draw, "vessels": vessels.draw}

@@ -4,7 +4,7 @@ import pytest
 
 from segpl.data.cases import Case, Dataset, Region, Task
 from segpl.data.splits import cases_for_test, default_validation, training_cases
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 
 
 def dataset(labelled=8, unlabelled=4, test=3):

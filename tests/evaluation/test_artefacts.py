@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from segpl.draws import Stream, generator
 from segpl.evaluation import artefacts
 from segpl.evaluation.artefacts import ARTEFACTS, BiasField, Blur, Gamma, Ghosting, Motion, Resolution, Spike
+from segpl.foundation.draws import Stream, generator
 
 SHAPES = {"volume": (48, 40, 16), "thick slices": (48, 40, 3), "one slice": (48, 40, 1)}
 

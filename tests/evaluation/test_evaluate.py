@@ -9,17 +9,19 @@ import pandas as pd
 import pytest
 import torch
 
-from segpl import scores
 from segpl.data.layouts import read_dataset
-from segpl.data.loading import load_truth
-from segpl.errors import UserError
+from segpl.data.preparation import load_truth
 from segpl.evaluation import evaluate
 from segpl.evaluation.judging import Judge
 from segpl.evaluation.shifts import FGSM, Clean, OutOfDistribution, parse_shifts
+from segpl.foundation.errors import UserError
+from segpl.metrics.overlap import iou
+from segpl.metrics.surface import surface_scores
 from segpl.prediction.temperature import fitted_temperature
-from segpl.run import plan_run, read_run
-from segpl.tidy import read_table
-from segpl.training import train
+from segpl.rundir import read_table
+from segpl.settings.planning import plan_run
+from segpl.settings.run import read_run
+from segpl.training.loop import train
 
 SMALL = {"steps": 4, "validate_every": 4, "channels": 4, "ratio": 1, "patch": [32, 32], "labelled": 1, "validation": 1}
 
@@ -42,9 +44,9 @@ def test_scores_are_those_of_the_saved_masks(directory):
         label = np.asarray(nibabel.load(directory / "masks" / f"{case.name}.nii.gz").dataobj)
         found, truth = torch.from_numpy(label == innermost.paint)[None], load_truth(case, dataset.task).y[-1:]
         rows = table[(table["case"] == case.name) & (table["region"] == innermost.name)].set_index("metric")["value"]
-        assert rows["iou"] == pytest.approx(scores.iou(found, truth).item(), nan_ok=True)
+        assert rows["iou"] == pytest.approx(iou(found, truth).item(), nan_ok=True)
         assert rows["hd95"] == pytest.approx(
-            scores.surface_scores(found, truth, (2.0, 2.0, 6.0), 1.0).hd95.item(), nan_ok=True
+            surface_scores(found, truth, (2.0, 2.0, 6.0), 1.0).hd95.item(), nan_ok=True
         )
 
 

@@ -4,17 +4,18 @@ import pytest
 import torch
 from captum import robust
 
-from segpl import describe
+from segpl.cli import describe
 from segpl.data.layouts import read_dataset
-from segpl.data.loading import load
+from segpl.data.preparation import load
 from segpl.data.splits import cases_for_test
-from segpl.errors import UserError
+from segpl.em.objectives import dice_loss, dice_per_image
 from segpl.evaluation.shifts import FGSM, PGD, Clean, OutOfDistribution, kinds, parse_shifts
-from segpl.losses import dice_loss, dice_per_image
+from segpl.foundation.errors import UserError
+from segpl.inference.model import load_model
 from segpl.methods import METHODS
 from segpl.methods.base import Method
-from segpl.run import load_model, plan_run
-from segpl.training import train
+from segpl.settings.planning import plan_run
+from segpl.training.loop import train
 
 KINDS = kinds()
 ATTACKS = [FGSM, PGD]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import torch
 
+from segpl.em.types import Batch
 from segpl.methods import METHODS, Method
-from segpl.networks import UNet
-from segpl.types import Batch
+from segpl.networks.unet import UNet
 
 FOLDER = Path(__file__).parent / "golden"
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from untrained import untrained
 
-from segpl import describe
+from segpl.cli import describe
 from segpl.methods import METHODS
-from segpl.run import run_from
+from segpl.settings.run import run_from
 
 TYPES = list(METHODS.values())
 pytestmark = pytest.mark.parametrize("kind", TYPES, ids=list(METHODS))

@@ -7,12 +7,13 @@ import torch
 from torch import distributions
 from torch.distributions import kl_divergence
 
-from segpl.losses import dice_loss, pseudo_label
+from segpl.em.objectives import dice_loss
+from segpl.em.pseudo_labels import pseudo_label
+from segpl.em.thresholds import Normal
+from segpl.em.types import Batch
 from segpl.methods.segpl import SegPL
 from segpl.methods.segpl_vi import SegPLVI
 from segpl.methods.supervised import Supervised
-from segpl.priors import Normal
-from segpl.types import Batch
 
 
 def gradients(method, model, batch, progress=1.0):

@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from segpl.em.exchange import Sides, draw_boxes, exchange, one_way_or_other
+from segpl.em.pseudo_labels import pseudo_label
 from segpl.em.shapes import keep_largest, keep_nested
-from segpl.errors import UserError
-from segpl.losses import pseudo_label
+from segpl.em.thresholds import Beta, Categorical, Confident, CutNormal, Fixed, Normal, Uniform
+from segpl.foundation.errors import UserError
 from segpl.methods.bcp import BCP
 from segpl.methods.cps import CPS
 from segpl.methods.deep_ensemble import DeepEnsemble
@@ -17,7 +18,6 @@ from segpl.methods.segpl_elbo import SegPLElbo
 from segpl.methods.segpl_em import SegPLEM
 from segpl.methods.segpl_vi import SegPLVI
 from segpl.methods.self_loop import far_apart, shuffled
-from segpl.priors import Beta, Categorical, Confident, CutNormal, Fixed, Normal, Uniform
 
 
 def gradients(losses, network, term=None):

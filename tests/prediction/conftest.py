@@ -11,7 +11,8 @@ from untrained import untrained
 from segpl.data.cases import Region, Task
 from segpl.data.layouts import read_dataset
 from segpl.prediction import Predictor
-from segpl.run import WEIGHTS_FILE, plan_run, save_task
+from segpl.settings.planning import plan_run
+from segpl.settings.run import WEIGHTS_FILE, save_task
 
 SHIFT = 3
 SPACING = (1.0, 1.0, 2.0)

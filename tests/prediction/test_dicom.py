@@ -7,7 +7,7 @@ import pytest
 import SimpleITK
 from series import write_series
 
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 from segpl.prediction.dicom import MAY_BE_EMPTY, save_dicom_seg
 from segpl.prediction.itk import to_itk
 

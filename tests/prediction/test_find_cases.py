@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from segpl.data.cases import Region, Task
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 from segpl.prediction import find_cases
 
 REGIONS = (Region("lesion", (1,), 1),)

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 from segpl.prediction.flight import fly
 
 

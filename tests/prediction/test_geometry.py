@@ -13,7 +13,7 @@ from segpl.data.formats import Image
 from segpl.data.frames import Frame
 from segpl.prediction import load
 from segpl.prediction.itk import from_itk, to_itk
-from segpl.run import read_run
+from segpl.settings.run import read_run
 
 
 def turned(degrees):

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.ndimage import distance_transform_edt
 
-from segpl.data.loading import resample
+from segpl.data.preparation import resample
 from segpl.prediction import levels as level
 from segpl.prediction.levels import ENTROPY, FULL, HALF, packed, resampled, unpacked
 from segpl.prediction.numbers import MARGIN, interval, nearby, numbers

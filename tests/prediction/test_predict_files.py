@@ -11,13 +11,13 @@ import pytest
 import SimpleITK
 from PIL import Image
 
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 from segpl.prediction import predict_files, saving
 from segpl.prediction.numbers import Numbers
 from segpl.prediction.orders import Order
 from segpl.prediction.scans import prepare
 from segpl.prediction.table import Table
-from segpl.run import WEIGHTS_FILE
+from segpl.settings.run import WEIGHTS_FILE
 
 AFFINE = np.diag([-0.9, 0.9, 3.0, 1.0])
 

@@ -13,10 +13,10 @@ from torch import nn
 from untrained import untrained
 
 from segpl.data.cases import Region, Task
+from segpl.inference.windows import slabs
 from segpl.prediction import Predictor
 from segpl.prediction import levels as level
 from segpl.prediction import predictor as module
-from segpl.windows import slabs
 
 PEAK = Path("/proc/self/clear_refs")
 SHAPE, REGIONS, SAMPLES = (192, 192, 64), 3, 8

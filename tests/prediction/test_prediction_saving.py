@@ -9,7 +9,7 @@ import SimpleITK
 from PIL import Image
 
 from segpl.data.frames import Frame
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 from segpl.prediction.saving import NIFTI, same_format, save_itk, save_nifti, save_npy, save_picture
 
 MASK = np.random.default_rng(0).integers(0, 4, (5, 6, 7)).astype(np.uint8)

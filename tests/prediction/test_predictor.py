@@ -9,12 +9,12 @@ import torch
 
 from segpl.data.cases import Case
 from segpl.data.layouts import read_dataset
-from segpl.data.loading import load as load_case
-from segpl.errors import UserError
+from segpl.data.preparation import load as load_case
+from segpl.foundation.errors import UserError
+from segpl.inference.temperature import tempered
+from segpl.inference.windows import fold, mask, predict_volume
 from segpl.prediction import load, predictor
 from segpl.prediction.result import finish
-from segpl.temperature import tempered
-from segpl.windows import fold, mask, predict_volume
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from segpl.run import plan_run
-from segpl.training import train
+from segpl.settings.planning import plan_run
+from segpl.training.loop import train
 
 
 @pytest.fixture(scope="session")

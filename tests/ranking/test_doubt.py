@@ -8,7 +8,7 @@ from untrained import untrained
 
 from segpl.data.cases import Region, Task
 from segpl.methods import METHODS
-from segpl.networks import UNet
+from segpl.networks.unet import UNet
 from segpl.prediction import Predictor, load
 from segpl.prediction.levels import ENTROPY, FULL
 from segpl.ranking import doubt

@@ -12,8 +12,8 @@ from untrained import untrained
 
 from segpl import ranking
 from segpl.data.cases import Region, Task
-from segpl.errors import UserError
-from segpl.networks import UNet
+from segpl.foundation.errors import UserError
+from segpl.networks.unet import UNet
 from segpl.prediction import Predictor
 from segpl.ranking import rank
 

@@ -3,7 +3,7 @@
 import pytest
 from rich.console import Console
 
-from segpl.progress import in_words
+from segpl.foundation.progress import in_words
 from segpl.study import board as module
 from segpl.study.board import Board
 from segpl.study.work import fail

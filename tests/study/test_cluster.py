@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 from segpl.study import run_study
 from segpl.study.cluster import LostError, Share, _places, _share, _wanted, on_machine
 from segpl.study.work import Evaluation, prepare

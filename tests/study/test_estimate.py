@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 from segpl.study.estimate import extrapolate, fitting, parts
 
 

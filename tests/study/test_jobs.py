@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from segpl.run import preset, read_yaml
+from segpl.settings.choices import preset
+from segpl.settings.run import read_yaml
 from segpl.study.jobs import expand
 from segpl.study.reading import read_study
 

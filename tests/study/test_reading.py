@@ -2,7 +2,7 @@
 
 import pytest
 
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 from segpl.study import run_study
 from segpl.study.reading import read_study
 from segpl.study.source import Source

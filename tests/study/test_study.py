@@ -6,7 +6,7 @@ import json
 import pandas as pd
 import pytest
 
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 from segpl.study import run_study
 
 

@@ -17,7 +17,7 @@ from segpl.benchmark.machine import PRODUCT, interleaved, product, start_up
 from segpl.benchmark.predicting import measure_prediction
 from segpl.benchmark.road import measure_road, measure_waiting
 from segpl.benchmark.steps import BRATS, CARVE, PLAIN, measure_steps
-from segpl.files import write_text
+from segpl.foundation.files import write_text
 from segpl.methods import METHODS
 
 QUICK = ("supervised", "segpl")

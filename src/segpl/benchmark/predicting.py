@@ -12,11 +12,11 @@ import torch
 from segpl.benchmark.machine import interleaved, peak_memory
 from segpl.benchmark.steps import PLAIN, Configuration
 from segpl.data.cases import Region, Task
-from segpl.files import write_bytes, write_nifti
+from segpl.foundation.files import write_bytes, write_nifti
+from segpl.inference.windows import BATCH
 from segpl.methods import METHODS
 from segpl.prediction import load
-from segpl.run import WEIGHTS_FILE, Run, save_task
-from segpl.windows import BATCH
+from segpl.settings.run import WEIGHTS_FILE, Run, save_task
 
 
 def measure_prediction(configuration: Configuration, shape: tuple[int, int, int], repeats: int) -> dict[str, Any]:

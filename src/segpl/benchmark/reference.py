@@ -2,7 +2,7 @@
 
 from monai.networks.nets import DynUNet
 
-from segpl.networks import UNet, strides
+from segpl.networks.unet import UNet, strides
 
 
 def as_monai_gives_it(theta: UNet, inputs: int) -> DynUNet:

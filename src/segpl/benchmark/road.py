@@ -14,8 +14,8 @@ from segpl.benchmark.steps import Configuration
 from segpl.data.batches import Steps
 from segpl.data.cache import open_volume, write_volume
 from segpl.data.cases import Case
-from segpl.data.loading import Volume
-from segpl.progress import track
+from segpl.data.preparation import Volume
+from segpl.foundation.progress import track
 
 SMALL = (48, 48, 8)
 """Of the many cases."""

@@ -11,12 +11,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from segpl.benchmark.machine import PRODUCT, interleaved, peak_memory, product
 from segpl.benchmark.reference import as_monai_gives_it
-from segpl.compiling import Compiler
+from segpl.em.types import Batch, Losses
+from segpl.foundation.progress import track
 from segpl.methods import METHODS
 from segpl.methods.base import Method
-from segpl.networks import UNet
-from segpl.progress import track
-from segpl.types import Batch, Losses
+from segpl.networks.arrangement import Compiler
+from segpl.networks.unet import UNet
 
 REFERENCE, PLAIN = "MONAI's network", "supervised"
 

@@ -10,10 +10,10 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 from torch.utils.data import Dataset as TorchDataset
 
-from segpl.data.loading import Volume
-from segpl.draws import Stream, generator, seeds
-from segpl.errors import UserError
-from segpl.types import Batch
+from segpl.data.preparation import Volume
+from segpl.em.types import Batch
+from segpl.foundation.draws import Stream, generator, seeds
+from segpl.foundation.errors import UserError
 
 REMEMBERED = 2000
 """Foreground voxels of a volume and region that patches are centred on."""

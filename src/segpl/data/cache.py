@@ -23,10 +23,10 @@ import torch
 
 from segpl.data.cases import Case, Task
 from segpl.data.formats.image import split
-from segpl.data.loading import Preparation, Volume, load
-from segpl.errors import UserError
-from segpl.files import write_text
-from segpl.progress import console, track
+from segpl.data.preparation import Preparation, Volume, load
+from segpl.foundation.errors import UserError
+from segpl.foundation.files import write_text
+from segpl.foundation.progress import console, track
 
 VERSION = 4
 """Raise it when the same files and settings would be prepared differently."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from segpl.data.cases import Case, Dataset
-from segpl.draws import Stream, generator
-from segpl.errors import UserError
+from segpl.foundation.draws import Stream, generator
+from segpl.foundation.errors import UserError
 
 VERSION = 2
 """Raise it when the same settings would draw other subjects: a study must not mix both."""

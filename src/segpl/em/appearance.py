@@ -9,7 +9,7 @@ from monai.networks.layers import GaussianFilter
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from segpl.draws import Purpose, normal
+from segpl.foundation.draws import Purpose, normal
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from segpl.draws import Purpose, uniform
+from segpl.foundation.draws import Purpose, uniform
 
 THIN = 8
 """An axis of fewer voxels is not cut: the box goes through all of its slices."""

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample, interpolate
 
-from segpl.draws import Purpose, uniform
+from segpl.foundation.draws import Purpose, uniform
 
 CONTROL_POINTS = 4
 """Of the elastic deformation, along each axis."""

@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from segpl.draws import Purpose, normal, uniform
 from segpl.em.appearance import Appearance
 from segpl.em.motion import Motion
+from segpl.foundation.draws import Purpose, normal, uniform
 
 # The limits at strength 1.
 ROTATION = 0.5

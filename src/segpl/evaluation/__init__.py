@@ -14,14 +14,15 @@ from segpl.data.cache import parts_of
 from segpl.data.cases import Case, Dataset, Task
 from segpl.data.layouts import read_dataset
 from segpl.data.splits import cases_for_test
-from segpl.errors import UserError
 from segpl.evaluation.judging import Judge
 from segpl.evaluation.ledger import Ledger, Tables
 from segpl.evaluation.shifts import Clean, Shift
-from segpl.files import file_name, write_text
-from segpl.progress import console, track
-from segpl.run import RUN_FILE, SPLIT_FILE, WEIGHTS_FILE, Run, load_model, read_run, read_task
-from segpl.temperature import TEMPERATURE_FILE, read_temperature, save_temperature
+from segpl.foundation.errors import UserError
+from segpl.foundation.files import file_name, write_text
+from segpl.foundation.progress import console, track
+from segpl.inference.model import load_model
+from segpl.inference.temperature import TEMPERATURE_FILE, read_temperature, save_temperature
+from segpl.settings.run import RUN_FILE, SPLIT_FILE, WEIGHTS_FILE, Run, read_run, read_task
 
 VERSION = 3
 """Raise it when the same weights would predict, or be scored, differently."""

@@ -12,9 +12,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from segpl.draws import Stream, generator
 from segpl.evaluation.shifts import Shift
-from segpl.windows import Predict
+from segpl.foundation.draws import Stream, generator
+from segpl.inference.windows import Predict
 
 
 class Artefact(Shift):

@@ -12,11 +12,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from segpl.certainty import mistakes, reliability
 from segpl.data.cases import Case, Task
 from segpl.data.formats.image import spacing
 from segpl.data.frames import Frame
-from segpl.data.loading import Preparation, Truth, Volume, load, load_truth, unprepared
+from segpl.data.preparation import Preparation, Truth, Volume, load, load_truth, unprepared
 from segpl.evaluation.ledger import Tables
 from segpl.evaluation.measuring import (
     certainty_scores,
@@ -28,11 +27,12 @@ from segpl.evaluation.measuring import (
 )
 from segpl.evaluation.saving import save_mask, save_probabilities, save_slice
 from segpl.evaluation.shifts import Clean, Shift
-from segpl.files import file_name
-from segpl.progress import track
-from segpl.run import Run
-from segpl.temperature import fit_temperature, tempered
-from segpl.windows import predict_volume
+from segpl.foundation.files import file_name
+from segpl.foundation.progress import track
+from segpl.inference.temperature import fit_temperature, tempered
+from segpl.inference.windows import predict_volume
+from segpl.metrics.calibration import mistakes, reliability
+from segpl.settings.run import Run
 
 
 @dataclass(frozen=True, eq=False)

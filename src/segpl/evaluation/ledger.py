@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from segpl.evaluation.shifts import Shift
-from segpl.files import file_name, write_text
-from segpl.tidy import read_table
+from segpl.foundation.files import file_name, write_text
+from segpl.rundir import read_table
 
 DONE, KEY = ".scores.csv", "key.json"
 

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from segpl import scores
-from segpl.certainty import (
+from segpl.metrics import overlap
+from segpl.metrics.calibration import (
     Mistakes,
     Reliability,
     aurc,
@@ -19,6 +19,7 @@ from segpl.certainty import (
     negative_log_likelihood,
     risk_coverage,
 )
+from segpl.metrics.surface import surface_scores
 
 COVERAGES = torch.arange(1, 21, dtype=torch.float64) / 20
 
@@ -30,22 +31,22 @@ def mask_scores(
     tolerance: float,
 ) -> dict[str, Float[Tensor, " K"]]:
     """How well the mask lies on the truth, region by region; volumes in ml, distances in mm."""
-    surfaces = scores.surface_scores(mask, truth, spacing, tolerance)
+    surfaces = surface_scores(mask, truth, spacing, tolerance)
     return {
         **overlaps(mask, truth),
         "hd95": surfaces.hd95,
         "surface_dice": surfaces.dice,
-        "volume": scores.volume(mask, spacing),
-        "volume_error": scores.volume_error(mask, truth, spacing),
+        "volume": overlap.volume(mask, spacing),
+        "volume_error": overlap.volume_error(mask, truth, spacing),
     }
 
 
 def overlaps(mask: Bool[Tensor, "K *space"], truth: Bool[Tensor, "K *space"]) -> dict[str, Float[Tensor, " K"]]:
     """The headline, what the paper's tables compare with, and what others report."""
     return {
-        "iou": scores.iou(mask, truth),
-        "mean_iou": scores.mean_iou(mask, truth),
-        "dice": scores.dice(mask, truth),
+        "iou": overlap.iou(mask, truth),
+        "mean_iou": overlap.mean_iou(mask, truth),
+        "dice": overlap.dice(mask, truth),
     }
 
 

@@ -9,8 +9,8 @@ from PIL import Image
 from torch import Tensor
 
 from segpl.data.cases import Region
-from segpl.files import write_bytes, write_nifti
-from segpl.windows import fold
+from segpl.foundation.files import write_bytes, write_nifti
+from segpl.inference.windows import fold
 
 
 def save_mask(

@@ -12,9 +12,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from segpl.errors import UserError
-from segpl.losses import dice_per_image
-from segpl.windows import Predict
+from segpl.em.objectives import dice_per_image
+from segpl.foundation.errors import UserError
+from segpl.inference.windows import Predict
 
 
 class Shift(ABC):
@@ -125,7 +125,7 @@ def parse_shifts(texts: Sequence[str]) -> list[Shift]:
 
 def kinds() -> dict[str, type[Shift]]:
     """Every shift by name."""
-    from segpl.evaluation.artefacts import ARTEFACTS  # which needs TorchIO: who asks for no shift need not wait for it
+    from segpl.evaluation.artefacts import ARTEFACTS
 
     return {kind.name: kind for kind in (OutOfDistribution, FGSM, PGD, *ARTEFACTS)}
 

@@ -10,11 +10,12 @@ from jaxtyping import Float
 from pydantic import Field, NonNegativeFloat
 from torch import Tensor, nn
 
-from segpl.losses import OBJECTIVES, ramp
-from segpl.named import Named
-from segpl.networks import ThresholdPosterior, UNet
-from segpl.priors import Normal, Posterior, Prior
-from segpl.types import Batch, Losses
+from segpl.em.objectives import OBJECTIVES, ramp
+from segpl.em.thresholds import Normal, Posterior, Prior
+from segpl.em.types import Batch, Losses
+from segpl.foundation.named import Named
+from segpl.networks.threshold_head import ThresholdPosterior
+from segpl.networks.unet import UNet
 
 Model = Any
 """Whatever a method's `build` returned."""

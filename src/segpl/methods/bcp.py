@@ -8,12 +8,13 @@ from jaxtyping import Float
 from pydantic import NonNegativeFloat
 from torch import Tensor, nn
 
+from segpl.em.average import averaged
 from segpl.em.exchange import Sides, draw_boxes, exchange, one_way_or_other, partners
+from segpl.em.pseudo_labels import pseudo_label
 from segpl.em.shapes import keep_largest
-from segpl.losses import pseudo_label
+from segpl.em.types import Batch, Losses
 from segpl.methods.base import Model, SemiSupervised, Share
-from segpl.networks import UNet, averaged
-from segpl.types import Batch, Losses
+from segpl.networks.unet import UNet
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from pydantic import NonNegativeFloat
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
-from segpl.draws import Purpose, uniform
-from segpl.losses import pseudo_label
+from segpl.em.pseudo_labels import pseudo_label
+from segpl.em.types import Batch, Losses
+from segpl.foundation.draws import Purpose, uniform
 from segpl.methods.base import Model, SemiSupervised, Share
-from segpl.networks import UNet
-from segpl.types import Batch, Losses
+from segpl.networks.unet import UNet
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from jaxtyping import Float
 from pydantic import NonNegativeFloat
 from torch import Tensor, nn
 
-from segpl.losses import pseudo_label
+from segpl.em.pseudo_labels import pseudo_label
+from segpl.em.types import Batch, Losses
 from segpl.methods.base import Model, SemiSupervised
-from segpl.networks import UNet
-from segpl.types import Batch, Losses
+from segpl.networks.unet import UNet
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from jaxtyping import Float
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from segpl.errors import UserError
+from segpl.em.types import Batch, Losses
+from segpl.foundation.errors import UserError
 from segpl.methods.base import Method, Model
-from segpl.networks import UNet
-from segpl.types import Batch, Losses
+from segpl.networks.unet import UNet
 
 
 @dataclass(frozen=True)

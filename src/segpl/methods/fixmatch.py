@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import torch
 from pydantic import NonNegativeFloat, PositiveInt
 
+from segpl.em.pseudo_labels import pseudo_label
+from segpl.em.types import Batch, Losses
 from segpl.em.views import add_noise, draw_view
-from segpl.losses import pseudo_label
 from segpl.methods.base import Model, SemiSupervised, Share
-from segpl.types import Batch, Losses
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,13 @@ from pydantic import NonNegativeFloat
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
-from segpl.draws import Purpose
+from segpl.em.average import averaged
+from segpl.em.pseudo_labels import pseudo_label
+from segpl.em.types import Batch, Losses
 from segpl.em.views import add_noise
-from segpl.losses import pseudo_label
+from segpl.foundation.draws import Purpose
 from segpl.methods.base import Model, SemiSupervised, Share
-from segpl.networks import UNet, averaged
-from segpl.types import Batch, Losses
+from segpl.networks.unet import UNet
 
 
 @dataclass(frozen=True)

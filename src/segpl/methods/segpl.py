@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import torch
 
-from segpl.losses import pseudo_label
+from segpl.em.pseudo_labels import pseudo_label
+from segpl.em.thresholds import Probability
+from segpl.em.types import Batch, Losses
 from segpl.methods.base import Model, SemiSupervised
-from segpl.priors import Probability
-from segpl.types import Batch, Losses
 
 
 @dataclass(frozen=True)

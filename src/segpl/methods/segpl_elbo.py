@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from pydantic import PositiveFloat
 
-from segpl.losses import relaxed_label, unsaturated
+from segpl.em.pseudo_labels import relaxed_label, unsaturated
+from segpl.em.types import Batch, Losses
 from segpl.methods.base import Model, Thresholded, watch
-from segpl.types import Batch, Losses
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,15 @@ from jaxtyping import Float
 from pydantic import NonNegativeFloat, NonNegativeInt
 from torch import Tensor, nn
 
+from segpl.em.average import averaged
 from segpl.em.exchange import Sides, draw_boxes, exchange, one_way_or_other, partners, some_images
+from segpl.em.pseudo_labels import pseudo_label
 from segpl.em.shapes import keep_largest, keep_nested
+from segpl.em.thresholds import Fixed, Posterior, Prior
+from segpl.em.types import Batch, Losses
 from segpl.em.views import draw_view
-from segpl.losses import pseudo_label
 from segpl.methods.base import Model, Share, Thresholded, watch
-from segpl.networks import UNet, averaged
-from segpl.priors import Fixed, Posterior, Prior
-from segpl.types import Batch, Losses
+from segpl.networks.unet import UNet
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import torch
 
-from segpl.losses import pseudo_label
+from segpl.em.pseudo_labels import pseudo_label
+from segpl.em.types import Batch, Losses
 from segpl.methods.base import Model, Thresholded, watch
-from segpl.types import Batch, Losses
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from pydantic import NonNegativeFloat, PositiveInt
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from segpl.draws import Purpose, generator, uniform
-from segpl.losses import pseudo_label
+from segpl.em.pseudo_labels import pseudo_label
+from segpl.em.types import Batch, Losses
+from segpl.foundation.draws import Purpose, generator, uniform
 from segpl.methods.base import Model, SemiSupervised, Share
-from segpl.networks import UNet
-from segpl.types import Batch, Losses
+from segpl.networks.unet import UNet
 
 
 @dataclass(frozen=True)

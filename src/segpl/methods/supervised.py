@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from segpl.em.types import Batch, Losses
 from segpl.methods.base import Method, Model
-from segpl.types import Batch, Losses
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from jaxtyping import Bool
 
 from segpl.data.formats.image import spacing
 from segpl.data.formats.itk import holds_dicom, series_files
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 from segpl.prediction.levels import HALF
 from segpl.prediction.result import Prediction
 from segpl.prediction.saving import draft

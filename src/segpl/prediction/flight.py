@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 
 Job = TypeVar("Job")
 A = TypeVar("A")

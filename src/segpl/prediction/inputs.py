@@ -8,7 +8,7 @@ from segpl.data.cases import Case, Task
 from segpl.data.formats import is_image, stem
 from segpl.data.layouts import LAYOUTS, read_dataset
 from segpl.data.layouts.pairing import images_in
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 
 
 def find_cases(inputs: Sequence[Path], task: Task) -> tuple[Case, ...]:

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int64, UInt16
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from segpl.windows import SLAB
+from segpl.inference.windows import SLAB
 
 FULL = 65535
 HALF = FULL // 2
@@ -37,7 +37,7 @@ def parts(shape: Sequence[int]) -> Iterator[slice]:
 
 
 def resampled(levels: UInt16[np.ndarray, "M X Y Z"], shape: tuple[int, ...]) -> UInt16[np.ndarray, "M x y z"]:
-    """What `segpl.data.loading.resample` does, with one slab of floats at a time."""
+    """What `segpl.data.preparation.resample` does, with one slab of floats at a time."""
     before = levels.shape[1:]
     if before == tuple(shape):
         return levels

@@ -12,7 +12,8 @@ from jaxtyping import UInt16
 
 from segpl.data.cases import Case
 from segpl.data.frames import Frame
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
+from segpl.foundation.progress import console, track
 from segpl.prediction.flight import fly
 from segpl.prediction.inputs import find_cases
 from segpl.prediction.orders import Order
@@ -20,7 +21,6 @@ from segpl.prediction.predictor import Predictor, load
 from segpl.prediction.result import finish
 from segpl.prediction.scans import Prepared, from_files, prepare
 from segpl.prediction.table import Table
-from segpl.progress import console, track
 
 TABLE_FILE = "cases.csv"
 

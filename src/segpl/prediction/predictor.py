@@ -11,14 +11,15 @@ from jaxtyping import Float, UInt16
 from torch import Tensor, nn
 
 from segpl.data.cases import Task
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
+from segpl.inference.model import load_model
+from segpl.inference.temperature import tempered
+from segpl.inference.windows import predict_slabs, slabs
 from segpl.prediction.inputs import find_cases
 from segpl.prediction.levels import packed
 from segpl.prediction.result import Prediction, finish
 from segpl.prediction.scans import Prepared, from_files, from_memory, prepare
-from segpl.run import Run, load_model, read_run, read_task
-from segpl.temperature import tempered
-from segpl.windows import predict_slabs, slabs
+from segpl.settings.run import Run, read_run, read_task
 
 if TYPE_CHECKING:
     import SimpleITK

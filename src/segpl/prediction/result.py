@@ -11,10 +11,10 @@ from jaxtyping import Float, Float32, UInt, UInt16
 from segpl.data.cases import Region
 from segpl.data.formats.image import spacing
 from segpl.data.frames import Frame
+from segpl.inference.windows import fold
 from segpl.prediction.levels import ENTROPY, FULL, HALF, packed, parts, resampled
 from segpl.prediction.numbers import Numbers, numbers
 from segpl.prediction.saving import save_nifti
-from segpl.windows import fold
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Shaped, UInt
 
 from segpl.data.frames import Frame
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 from segpl.prediction.itk import to_itk
 
 Save = Callable[[Path, UInt[np.ndarray, "X Y Z"], Frame], None]

@@ -15,10 +15,10 @@ from segpl.data.cases import Case, Task
 from segpl.data.formats import Image
 from segpl.data.formats.image import array_shape, channels
 from segpl.data.frames import Frame
-from segpl.data.loading import Scan, _shape, channels_of, complaints, is_ct, normalise, read, resample
-from segpl.errors import UserError
+from segpl.data.preparation import Scan, _shape, channels_of, complaints, is_ct, normalise, read, resample
+from segpl.foundation.errors import UserError
 from segpl.prediction.itk import from_itk
-from segpl.run import Run
+from segpl.settings.run import Run
 
 
 class Prepared(NamedTuple):

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from segpl.errors import UserError
-from segpl.run import SPLIT_FILE
-from segpl.temperature import TEMPERATURE_FILE, read_temperature
+from segpl.foundation.errors import UserError
+from segpl.inference.temperature import TEMPERATURE_FILE, read_temperature
+from segpl.settings.run import SPLIT_FILE
 
 
 def fitted_temperature(directory: Path) -> float:

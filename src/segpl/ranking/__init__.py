@@ -8,15 +8,15 @@ import numpy as np
 from jaxtyping import Float
 
 from segpl.data.cases import Case
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
+from segpl.foundation.progress import console, track
 from segpl.prediction import Predictor, load
-from segpl.progress import console, track
 from segpl.ranking.looking import Look, features_of, look, read_tile, save_tile
 from segpl.ranking.orders import ORDERS, Name, Pool, novelty, ordered, standardised
 from segpl.ranking.scans import cases_to_rank, labelled_cases
 from segpl.ranking.words import reasons
 from segpl.ranking.writing import Ranked, print_order, write_order, write_sheet
-from segpl.report.rank_sheet import ROWS, Row
+from segpl.reporting.rank_sheet import ROWS, Row
 
 __all__ = ["rank"]
 

@@ -6,10 +6,10 @@ from jaxtyping import Float, UInt16
 from torch import Tensor
 
 from segpl.em.views import draw_view
+from segpl.metrics.overlap import dice
 from segpl.prediction import Predictor
 from segpl.prediction.levels import ENTROPY, FULL, HALF, parts
 from segpl.prediction.numbers import nearby
-from segpl.scores import dice
 
 VIEWS = (0, 1, 2)
 """The seeds of the views: every scan is seen in the same ones."""

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from segpl.networks import UNet
+from segpl.networks.unet import UNet
 
 
 @dataclass

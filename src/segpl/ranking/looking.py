@@ -9,15 +9,15 @@ from jaxtyping import Float, Shaped
 from segpl.data.cases import Case
 from segpl.data.formats.image import spacing
 from segpl.data.frames import is_placed
-from segpl.data.loading import channels_of
-from segpl.files import file_name
+from segpl.data.preparation import channels_of
+from segpl.foundation.files import file_name
 from segpl.prediction import Prediction, Predictor
 from segpl.prediction.levels import ENTROPY, HALF
 from segpl.prediction.result import finish
 from segpl.prediction.scans import from_files, prepare
 from segpl.ranking.doubt import disagreement, uncertainty
 from segpl.ranking.features import listening
-from segpl.report.rank_sheet import Tile
+from segpl.reporting.rank_sheet import Tile
 
 
 class Look(NamedTuple):

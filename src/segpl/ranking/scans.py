@@ -6,9 +6,9 @@ from pathlib import Path
 
 from segpl.data.cases import Case
 from segpl.data.layouts import read_dataset
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 from segpl.prediction import Predictor, find_cases
-from segpl.run import SPLIT_FILE
+from segpl.settings.run import SPLIT_FILE
 
 
 def cases_to_rank(directory: Path, predictor: Predictor, inputs: Sequence[Path]) -> tuple[Case, ...]:

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from segpl.data.cases import Case
-from segpl.files import write_bytes, write_text
-from segpl.report.rank_sheet import Row, draw_sheet
+from segpl.foundation.files import write_bytes, write_text
+from segpl.reporting.rank_sheet import Row, draw_sheet
 
 SHOWN = 20
 """Scans on the terminal, unless more are asked for."""

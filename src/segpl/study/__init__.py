@@ -7,10 +7,11 @@ from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
-from segpl.errors import UserError
-from segpl.files import write_text
-from segpl.progress import console, in_words
-from segpl.report.study_tables import write_study_tables
+from segpl.foundation.errors import UserError
+from segpl.foundation.files import write_text
+from segpl.foundation.progress import console, in_words
+from segpl.reporting.study_tables import write_study_tables
+from segpl.rundir import RUNS_FILE
 from segpl.study.board import Board
 from segpl.study.cluster import on_cluster, require_ray
 from segpl.study.estimate import RULE, fitting, measure
@@ -19,7 +20,6 @@ from segpl.study.pool import Event, local
 from segpl.study.reading import read_study
 from segpl.study.results import costs, layout, scores
 from segpl.study.work import Evaluation, failure, prepare, result
-from segpl.tidy import RUNS_FILE
 
 __all__ = ["run_study"]
 

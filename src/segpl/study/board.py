@@ -8,7 +8,7 @@ from types import TracebackType
 from rich.live import Live
 from rich.table import Table
 
-from segpl.progress import console, in_words
+from segpl.foundation.progress import console, in_words
 from segpl.study.jobs import Job
 from segpl.study.work import failure
 

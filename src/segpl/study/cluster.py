@@ -10,9 +10,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from segpl.errors import UserError
-from segpl.files import write_bytes
-from segpl.run import RUN_FILE, WEIGHTS_FILE
+from segpl.foundation.errors import UserError
+from segpl.foundation.files import write_bytes
+from segpl.settings.run import RUN_FILE, WEIGHTS_FILE
 from segpl.study.pool import Event, death, start
 from segpl.study.work import EVALUATION, FAILED, fail, failure
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from segpl.data.layouts import read_dataset
 from segpl.data.splits import cases_for_test
-from segpl.errors import UserError
 from segpl.evaluation.shifts import Shift, parse_shifts
-from segpl.files import write_text
-from segpl.run import Run
+from segpl.foundation.errors import UserError
+from segpl.foundation.files import write_text
+from segpl.settings.run import Run
 from segpl.study.jobs import Job
 from segpl.study.pool import local
 from segpl.study.work import DONE, Evaluation, failure, prepare, result

@@ -11,11 +11,13 @@ from typing import Any
 from segpl.data import splits
 from segpl.data.cases import Dataset
 from segpl.data.layouts import read_dataset
-from segpl.data.planned import Planned
 from segpl.data.splits import cases_for_test, training_cases
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 from segpl.methods import METHODS
-from segpl.run import Run, finish_run, for_method, plan_settings, preset, read_yaml
+from segpl.settings.choices import for_method, preset
+from segpl.settings.planned import Planned
+from segpl.settings.planning import finish_run, plan_settings
+from segpl.settings.run import Run, read_yaml
 from segpl.study.schema import Budget, Entry, Phantoms, Study
 from segpl.study.source import Source
 

@@ -5,10 +5,10 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from segpl.errors import UserError
 from segpl.evaluation.shifts import parse_shifts
+from segpl.foundation.errors import UserError
+from segpl.foundation.named import validated
 from segpl.methods.base import Method
-from segpl.named import validated
 from segpl.study.schema import Budget, Entry, Paper, Phantoms, Study
 from segpl.study.source import Place, Source
 

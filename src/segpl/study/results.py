@@ -9,13 +9,13 @@ from pathlib import Path
 import pandas as pd
 
 from segpl.evaluation.shifts import parse_shifts
-from segpl.report.label_use import label_use_by_budget
-from segpl.report.study_numbers import Layout
-from segpl.run import SPLIT_FILE
+from segpl.reporting.label_use import label_use_by_budget
+from segpl.reporting.study_numbers import Layout
+from segpl.rundir import read_table
+from segpl.settings.run import SPLIT_FILE
 from segpl.study.jobs import Job
 from segpl.study.schema import Paper, Study
 from segpl.study.work import Evaluation, failure, result
-from segpl.tidy import read_table
 
 
 def layout(study: Study, jobs: Sequence[Job], out: Path, notes: Sequence[str]) -> Layout:

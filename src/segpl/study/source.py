@@ -7,8 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from segpl.errors import UserError
-from segpl.run import read_yaml
+from segpl.foundation.errors import UserError
+from segpl.settings.run import read_yaml
 
 Place = tuple[str | int, ...]
 """The way to a value: keys of mappings, as text, and numbers of list items."""

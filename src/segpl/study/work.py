@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from segpl.errors import UserError
 from segpl.evaluation import evaluate
 from segpl.evaluation.shifts import parse_shifts
-from segpl.files import write_text
-from segpl.run import RUN_FILE, Run, read_run
-from segpl.training import train
+from segpl.foundation.errors import UserError
+from segpl.foundation.files import write_text
+from segpl.settings.run import RUN_FILE, Run, read_run
+from segpl.training.loop import train
 
 EVALUATION, DONE, FAILED, OUTPUT = "evaluation.json", "done.json", "failed.txt", "output.log"
 

@@ -12,7 +12,7 @@ from segpl.data.formats.image import Grid, Image, Opened, orientation, spacing, 
 from segpl.data.formats.itk import holds_dicom, open_itk, open_series
 from segpl.data.formats.nifti import open_nifti
 from segpl.data.formats.pictures import open_picture
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 
 __all__ = ["ENDINGS", "Grid", "Image", "is_image", "read_grid", "read_image", "stem"]
 

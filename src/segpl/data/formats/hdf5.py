@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from segpl.data.formats.image import Opened, array_shape, split
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 
 
 def open_hdf5(file: Path) -> Opened:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from nibabel.orientations import aff2axcodes
 
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 
 
 class Image(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from segpl.data.formats.image import Opened, channels
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 
 if TYPE_CHECKING:
     import SimpleITK

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from segpl.data.formats.image import Opened
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 
 if TYPE_CHECKING:
     import PIL.Image

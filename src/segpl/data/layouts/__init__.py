@@ -6,7 +6,7 @@ from typing import Protocol
 
 from segpl.data.cases import Case, Dataset
 from segpl.data.layouts import brats, carve, decathlon, drive, manifest, nnunet, paper
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 
 
 class Layout(Protocol):

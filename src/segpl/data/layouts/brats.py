@@ -4,7 +4,7 @@ from itertools import chain
 from pathlib import Path
 
 from segpl.data.cases import Case, Dataset, Region, Task
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 
 NAME = "BRATS"
 DESCRIPTION = "a folder per case, perhaps below HGG and LGG, with case_flair.nii.gz, _t1, _t1ce, _t2 and _seg"

@@ -10,7 +10,7 @@ import numpy as np
 from segpl.data.cases import Case, Region, Task
 from segpl.data.formats import read_grid, read_image
 from segpl.data.formats.image import split
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 
 MOST_VOXELS = 10**9
 """How many voxels of labels are looked at, which takes some seconds: a thousand CT labels would take half an hour."""

@@ -8,7 +8,7 @@ from segpl.data.cases import Case, Dataset, Region, Task
 from segpl.data.formats import stem
 from segpl.data.layouts import nnunet
 from segpl.data.layouts.pairing import images_in, pair
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 
 NAME = "Decathlon"
 DESCRIPTION = "dataset.json with modality, imagesTr and labelsTr with files of the same names"

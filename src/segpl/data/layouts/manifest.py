@@ -8,7 +8,7 @@ from pathlib import Path
 from segpl.data.cases import Case, Dataset
 from segpl.data.formats.image import split
 from segpl.data.layouts.contents import task_of
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 
 NAME = "manifest"
 DESCRIPTION = "one CSV file with the columns subject, case, image (or one per channel), label, split"

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from segpl.data.cases import Case, Dataset, Region, Task
-from segpl.errors import UserError
-from segpl.named import validated
+from segpl.foundation.errors import UserError
+from segpl.foundation.named import validated
 
 NAME = "nnU-Net"
 DESCRIPTION = "dataset.json with channel_names, imagesTr with channel numbers as in case_0000.nii.gz, labelsTr"

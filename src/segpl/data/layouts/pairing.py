@@ -5,7 +5,7 @@ from pathlib import Path
 
 from segpl.data.cases import Case
 from segpl.data.formats import is_image, stem
-from segpl.errors import UserError
+from segpl.foundation.errors import UserError
 
 
 def images_in(folder: Path) -> list[Path]:

@@ -12,9 +12,9 @@ import numpy as np
 from segpl.data.phantoms import tumour, vessels
 from segpl.data.phantoms.brain import MODALITIES
 from segpl.data.phantoms.fields import Phantom
-from segpl.errors import UserError
-from segpl.files import write_nifti, write_text
-from segpl.progress import track
+from segpl.foundation.errors import UserError
+from segpl.foundation.files import write_nifti, write_text
+from segpl.foundation.progress import track
 
 __all__ = ["Phantom", "Task", "write_phantoms"]
 

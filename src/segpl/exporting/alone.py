@@ -1,0 +1,141 @@
+"""What a bundle does where segpl is not installed: its own small part here, and the source of all of it."""
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import nibabel
+import numpy as np
+import torch
+from monai.data import MetaTensor
+from nibabel import orientations
+from torch import nn
+
+from segpl.data.cases import Region
+from segpl.data.formats.image import Image, spacing
+from segpl.data.preparation import Preparation, _shape, is_background, normalise, resample, resampled_shape
+from segpl.inference.windows import fold
+
+HEADER = '''"""From a scan to what a network takes, and from its probabilities to a label map, just as segpl does it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import NamedTuple
+
+import nibabel
+import numpy as np
+import torch
+from monai.data import MetaTensor
+from nibabel import orientations
+from torch.nn.functional import interpolate
+'''
+
+
+def cases(folder: str, channels: int) -> list[dict[str, list[str]]]:
+    """The NIfTI scans of a folder; files such as a_0000.nii.gz and a_0001.nii.gz are the channels of one."""
+    found: dict[str, list[str]] = {}
+    for file in sorted(file for file in Path(folder).glob("*.nii*") if re.fullmatch(r"[^.].*\.nii(\.gz)?", file.name)):
+        numbered = re.fullmatch(r"(.+)_(\d{4})\.nii(\.gz)?", file.name)
+        name = numbered[1] if numbered and int(numbered[2]) < channels else file.name
+        found.setdefault(name, []).append(str(file))
+    if not found:
+        raise FileNotFoundError(f"{folder} holds no NIfTI file: give another --dataset_dir")
+    return [{"image": files} for files in found.values()]
+
+
+def turned(image: Image, orientation: str | None) -> Image:
+    """The image with its axes as the network knows them; one that does not say where it lies is left as it is."""
+    if not orientation or np.allclose(image.affine, np.eye(4)):
+        return image
+    stored, wanted = orientations.io_orientation(image.affine), orientations.axcodes2ornt(orientation)
+    turn = orientations.ornt_transform(stored, wanted)
+    values = np.stack([orientations.apply_orientation(channel, turn) for channel in image.values])
+    return Image(image.file, values, image.affine @ orientations.inv_ornt_aff(turn, image.values.shape[1:]))
+
+
+class Prepare:
+    """A scan as MONAI has read it becomes what the network takes: turned, normalised, resampled."""
+
+    def __init__(self, orientation: str | None, spacing: list[float] | None, windows: list[list[float] | None]):
+        self.orientation, self.preparation = orientation, Preparation(tuple(spacing) if spacing else None)
+        self.windows = [(window[0], window[1]) if window else None for window in windows]
+
+    def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
+        """The item with its image replaced."""
+        scan = item["image"]
+        name = scan.meta["filename_or_obj"]
+        if len(scan) != len(self.windows):
+            raise ValueError(f"{name} has {len(scan)} channels, but the network takes {len(self.windows)}")
+        if not scan.isfinite().all():
+            raise ValueError(f"{name} holds NaN or infinite values")
+        values = scan.numpy().reshape(len(scan), *(*scan.shape[1:], 1)[:3])  # a 2D image has one slice
+        image = turned(Image(Path(), values, scan.meta["original_affine"]), self.orientation)
+        channels = zip(image.values, self.windows, strict=True)
+        x = torch.from_numpy(np.stack([normalise(each.astype(np.float32), window) for each, window in channels]))
+        before, after = image.values.shape[1:], _shape(image, self.preparation)
+        scale = np.diag([*np.divide(before, after), 1.0])
+        scale[:3, 3] = (np.divide(before, after) - 1) / 2  # the first voxel's middle, not its corner, is the origin
+        notes = {"filename_or_obj": name, "original_affine": scan.meta["original_affine"]}
+        notes |= {"turned_affine": image.affine, "turned_shape": before}
+        return {**item, "image": MetaTensor(resample(x, after), torch.from_numpy(image.affine @ scale), notes)}
+
+
+class Segment:
+    """The network's probabilities of a prepared scan, window by window."""
+
+    def __init__(self, inferer: Any, network: nn.Module, device: torch.device):
+        self.inferer, self.network, self.device = inferer, network, device
+
+    def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
+        """The item with `pred` added."""
+        with torch.no_grad():
+            x = item["image"].as_tensor()[None].to(self.device)
+            return {**item, "pred": self.inferer(x, self.network)[0].cpu()}
+
+
+class LabelMap:
+    """Probabilities become one label map in the values of the training data, on the grid of the scan."""
+
+    def __init__(self, regions: list[dict[str, Any]]):
+        self.regions = [Region(each["name"], tuple(each["values"]), each["paint"]) for each in regions]
+
+    def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
+        """The item with `pred` replaced."""
+        notes = item["image"].meta
+        label = fold(resample(item["pred"], notes["turned_shape"]) > 0.5, self.regions)
+        stored, seen = (orientations.io_orientation(notes[key]) for key in ("original_affine", "turned_affine"))
+        label = orientations.apply_orientation(label, orientations.ornt_transform(seen, stored))
+        affine = torch.from_numpy(np.asarray(notes["original_affine"]))
+        return {**item, "pred": MetaTensor(label[None].copy(), affine, {"filename_or_obj": notes["filename_or_obj"]})}
+
+
+class Save:
+    """Writes label maps under the names of their scans; MONAI's own writer stumbles where axes are in another order."""
+
+    def __init__(self, folder: str):
+        self.folder = Path(folder)
+
+    def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
+        """The item as it was."""
+        label = item["pred"]
+        name = re.sub(r"(_0000)?\.nii(\.gz)?$", ".nii.gz", Path(label.meta["filename_or_obj"]).name)
+        image = nibabel.Nifti1Image(label.numpy()[0], label.affine.numpy())
+        image.header.set_xyzt_units("mm")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        nibabel.save(image, self.folder / name)
+        return item
+
+
+def source() -> str:
+    """All of it as one module: the very code that training and prediction run, so no copy can fall out of step."""
+    parts = (
+        (Region, Image, Preparation, spacing, resampled_shape, _shape, is_background, normalise, resample, fold),
+        (cases, turned, Prepare, Segment, LabelMap, Save),
+    )
+    return "\n\n".join([HEADER, *(inspect.getsource(part) for group in parts for part in group)])

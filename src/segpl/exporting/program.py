@@ -1,0 +1,91 @@
+"""A run's prediction as one module: windows in, probabilities out, with all that the method has learnt inside."""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import interpolate
+
+from segpl.data.cases import Task
+from segpl.exporting.substitutes import PORTABLE, Substituting, by_torch_alone
+from segpl.inference.model import load_model
+from segpl.methods.base import Method
+from segpl.settings.run import Run, read_run, read_task
+
+TRACED, CHECKED = (2,), (1, 3)
+"""Batch sizes that an export is made with, and checked with: other ones, so that none is frozen into it."""
+TOLERANCE = 1e-4
+"""How far a probability may be from the run's own."""
+
+
+class Trained(NamedTuple):
+    """What a run directory holds."""
+
+    run: Run
+    task: Task
+    model: nn.Module
+
+
+def read_trained(directory: Path) -> Trained:
+    """The run, what it takes and gives, and its best weights."""
+    run = read_run(directory)
+    model = load_model(directory, run).requires_grad_(False)
+    return Trained(run, read_task(directory), model)
+
+
+class Prediction(nn.Module):
+    """The method's own prediction, such as that of an ensemble or under a learnt threshold: its mask is p > 1/2."""
+
+    def __init__(self, method: Method, model: nn.Module):
+        super().__init__()
+        self.method, self.model = method, model
+
+    def forward(self, image: Float[Tensor, "B C *space"]) -> Float[Tensor, "B K *space"]:
+        """Probabilities of each region."""
+        return self.method.predict(self.model, image)[0]
+
+
+def prediction(trained: Trained) -> Prediction:
+    """The module of a trained run."""
+    return Prediction(trained.run.method, trained.model).eval()
+
+
+def script(trained: Trained) -> torch.jit.ScriptModule:
+    """The same as a TorchScript program, which needs neither segpl nor Python."""
+    with tracing(PORTABLE):
+        program = torch.jit.trace(prediction(trained), (next(windows(trained, TRACED)),), check_trace=False)
+    check(trained, program, "TorchScript")
+    return program
+
+
+@contextmanager
+def tracing(substitutes: dict[Callable, Callable]) -> Iterator[None]:
+    """While it is entered, a trace sees what can be exported, and what it warns of is left to `check`."""
+    with by_torch_alone(), Substituting(substitutes), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def check(trained: Trained, theirs: Callable[[Tensor], Tensor], kind: str) -> float:
+    """The largest difference between an exported program's probabilities and the run's own; too large is an error."""
+    ours = prediction(trained)
+    apart = torch.stack([(theirs(image) - ours(image)).abs().max() for image in windows(trained, CHECKED)]).max().item()
+    if not apart <= TOLERANCE:  # NaN is no agreement either
+        raise RuntimeError(f"the {kind} program differs from the run by {apart:.2g}, so it was not written")
+    return apart
+
+
+def windows(trained: Trained, sizes: Sequence[int]) -> Iterator[Float[Tensor, "B C *space"]]:
+    """Batches to try a program on: noise, smooth bodies before a background as scans have, and nothing at all."""
+    draw = torch.Generator().manual_seed(0)
+    channels, patch = len(trained.task.channels), trained.run.patch
+    for size in sizes:
+        noise = torch.randn(size, channels, *patch, generator=draw)
+        coarse = torch.randn(size, channels, *(-(-n // 4) for n in patch), generator=draw)
+        smooth = interpolate(coarse, size=patch, mode="bilinear" if len(patch) == 2 else "trilinear")
+        yield from (noise, smooth * (smooth[:, :1] > -0.3), torch.zeros_like(noise))

@@ -1,0 +1,1 @@
+"""What everything else stands on: errors, files, seeded draws, progress and provenance."""

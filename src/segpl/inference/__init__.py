@@ -1,0 +1,1 @@
+"""The only path from a trained run and a scan to probabilities."""

@@ -1,0 +1,1 @@
+"""How good masks and probabilities are: pure functions."""

@@ -1,0 +1,1 @@
+"""theta, phi, and how they are arranged for speed."""

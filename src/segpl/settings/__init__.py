@@ -1,0 +1,1 @@
+"""Everything that determines a training, and what the data suggest for it."""

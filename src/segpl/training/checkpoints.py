@@ -1,0 +1,56 @@
+"""What a run keeps on its way: the state to go on from, and the weights that did best on the validation subjects."""
+
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from lightning.pytorch.callbacks import ModelCheckpoint
+
+from segpl.foundation.files import write_bytes
+from segpl.settings.run import WEIGHTS_FILE
+
+LAST, BEST = Path("checkpoints/last.ckpt"), Path("checkpoints/best.ckpt")
+
+
+def begun(directory: Path) -> bool:
+    """Whether a training has left weights here, to go on from or final ones."""
+    return (directory / LAST).is_file() or (directory / WEIGHTS_FILE).is_file()
+
+
+class Kept(ModelCheckpoint):
+    """A checkpoint after each validation, under one name, that may be moved with its run directory."""
+
+    def __init__(self, file: Path, monitor: str | None = None):
+        super().__init__(
+            file.parent,
+            filename=file.stem,
+            monitor=monitor,
+            mode="max",
+            save_on_train_epoch_end=True,
+            enable_version_counter=False,
+        )
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Lightning forgets the best score where the folder is another one; here the folder is always this one."""
+
+        def here(path: str) -> str:
+            return str(Path(str(self.dirpath)) / Path(path).name) if path else path
+
+        paths = {key: here(path) for key, path in state_dict.items() if key.endswith("model_path")}
+        best = {here(path): score for path, score in state_dict["best_k_models"].items()}
+        super().load_state_dict({**state_dict, **paths, "best_k_models": best, "dirpath": self.dirpath})
+
+
+def keepers(directory: Path, validates: bool) -> list[Kept]:
+    """The best comes first, so that the last knows of it. Lightning's own `save_last` leaves out what is not better."""
+    best = [Kept(directory / BEST, "validation_iou")] if validates else []
+    return [*best, Kept(directory / LAST)]
+
+
+def keep_weights(directory: Path, validates: bool) -> None:
+    """The weights that all later stages use: the best, or without validation the last."""
+    file = directory / (BEST if validates else LAST)
+    state = torch.load(file, map_location="cpu", weights_only=True)["state_dict"]
+    weights = {name.removeprefix("model."): weight.contiguous() for name, weight in state.items()}
+    write_bytes(directory / WEIGHTS_FILE, safetensors.torch.save(weights))

@@ -1,0 +1,70 @@
+"""Run directories to export: drawn weights do as well as trained ones."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from untrained import untrained
+
+from segpl.data.cases import Case, Region, Task
+from segpl.data.formats import read_image
+from segpl.data.preparation import load, resample
+from segpl.exporting.program import read_trained
+from segpl.inference.windows import fold, mask, predict_volume
+from segpl.settings.run import SPLIT_FILE, WEIGHTS_FILE, save_task
+
+TASK = Task(("T1", "FLAIR"), (Region("whole", (1, 2), 1), Region("core", (2,), 2)))
+
+
+def shaken(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """First weights that expect as much foreground as background, so that masks have both, and phi off its prior.
+
+    Then thresholds differ between images and classes, and matter.
+    """
+    draw = torch.Generator().manual_seed(1)
+    for name, weight in weights.items():
+        if name.endswith("head.block.conv.conv.bias"):
+            weight.zero_()
+        if "phi.numbers" in name:
+            weight += 1.5 * name.endswith("bias") + torch.randn(weight.shape, generator=draw) * 0.7
+    return {name: weight.contiguous() for name, weight in weights.items()}
+
+
+@pytest.fixture
+def drawn(tmp_path: Path) -> Callable[..., Path]:
+    """Makes a run directory of a method, in which nothing was trained."""
+
+    def make(
+        method: object = "segpl",
+        patch: tuple[int, ...] = (16, 16),
+        task: Task = TASK,
+        split: dict[str, list[str]] | None = None,
+        **settings: object,
+    ) -> Path:
+        run = untrained(method, patch, **settings)
+        directory = tmp_path / "run"
+        run.save(directory)
+        save_task(directory, task)
+        safetensors.torch.save_file(shaken(run.build(task).state_dict()), directory / WEIGHTS_FILE)
+        if split:
+            (directory / SPLIT_FILE).write_text(json.dumps(split))
+        return directory
+
+    return make
+
+
+@pytest.fixture
+def own_mask() -> Callable[..., object]:
+    """The label map that the run itself makes of the files of a scan, and its probabilities."""
+
+    def make(directory: Path, *files: Path) -> object:
+        run, task, model = read_trained(directory)
+        x = load(Case("scan", "scan", files), task, run.preparation).x
+        p = predict_volume(lambda window: run.method.predict(model, window), x, run.patch)
+        p = resample(p, read_image(files[0]).values.shape[1:])
+        return fold(mask(p), task.regions), p[0]
+
+    return make

@@ -1,0 +1,71 @@
+"""What a user can get wrong in any export takes one sentence, and leaves nothing behind."""
+
+import pytest
+
+from segpl.data.layouts import read_dataset
+from segpl.exporting import FORMATS, export
+from segpl.foundation.errors import UserError
+
+pytestmark = pytest.mark.parametrize("format", FORMATS)
+
+
+@pytest.fixture
+def run(drawn, tumours):
+    split = {"labelled": ["tumour_000"], "validation": [], "unlabelled": []}
+    return drawn("segpl", (16, 16), read_dataset(tumours).task, split, data=str(tumours))
+
+
+def test_a_folder_that_is_no_run(format, tmp_path):
+    with pytest.raises(UserError, match="is not a run directory"):
+        export(tmp_path, format, tmp_path / "out")
+
+
+def test_a_run_that_was_not_trained(format, run, tmp_path):
+    (run / "model.safetensors").unlink()
+    with pytest.raises(UserError, match="its training has not ended"):
+        export(run, format, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_full_folder_is_not_touched(format, run, tmp_path):
+    precious = tmp_path / "out/thesis.txt"
+    precious.parent.mkdir()
+    precious.write_text("precious")
+    with pytest.raises(UserError, match=r"out is (not empty|a folder)"):
+        export(run, format, tmp_path / "out")
+    assert [*precious.parent.iterdir()] == [precious]
+
+
+def test_a_file_is_not_overwritten(format, run, tmp_path):
+    (tmp_path / "out").write_text("precious")
+    with pytest.raises(UserError, match=r"out (exists already|is a file)"):
+        export(run, format, tmp_path / "out")
+    assert (tmp_path / "out").read_text(encoding="utf-8") == "precious"
+
+
+def test_a_place_that_cannot_be_written(format, run, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"out cannot be written \(.+\): choose another --out"):
+        export(run, format, tmp_path / "file/out")
+
+
+def test_an_empty_folder_will_do_unless_a_file_is_made(format, run, tmp_path):
+    (tmp_path / "out").mkdir()
+    if format == "onnx":
+        with pytest.raises(UserError, match="give the name of a file"):
+            export(run, format, tmp_path / "out")
+    else:
+        assert any(export(run, format, tmp_path / "out").iterdir())
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_failure_half_way_leaves_nothing(format, run, tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    for module in FORMATS:
+        writer = "write_bytes" if module == "onnx" else "write_text"
+        monkeypatch.setattr(f"segpl.exporting.{module}.{writer}", fail)
+    with pytest.raises(OSError, match="No space"):
+        export(run, format, tmp_path / "out")
+    assert {path.name for path in tmp_path.iterdir()} == {"run"}
