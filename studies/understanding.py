@@ -23,7 +23,7 @@ from segpl.data.preparation import Volume
 from segpl.data.splits import training_cases
 from segpl.foundation.files import write_text
 from segpl.foundation.named import merged
-from segpl.inference.windows import mask, predict_volume
+from segpl.inference.windows import predict_volume
 from segpl.metrics.overlap import iou
 from segpl.settings.planning import plan_run
 from segpl.settings.run import Run
@@ -53,9 +53,9 @@ class Truth(lightning.Callback):
         wrong: list[torch.Tensor] = []
         for volume in self.volumes:
             assert volume.y is not None, "watched subjects are labelled"
-            p = predict_volume(lambda window: run.method.predict(learner.model, window), volume.x, run.patch)
-            scores.append(float(iou(mask(p), volume.y).nanmean()))
-            wrong.append(mask(p) != volume.y)
+            p = predict_volume(lambda window: run.method.predict(learner.model, window)[0], volume.x, run.patch)
+            scores.append(float(iou((p > 0.5), volume.y).nanmean()))
+            wrong.append((p > 0.5) != volume.y)
         learner.model.train()
         kept = [float((now & then).sum() / then.sum()) for now, then in zip(wrong, self.before, strict=False)]
         row = {

@@ -23,6 +23,7 @@ from segpl.data.phantoms import write_phantoms  # noqa: E402
 from segpl.em.types import Batch  # noqa: E402
 from segpl.networks.unet import UNet  # noqa: E402
 
+pytest_plugins = ["drawn_runs"]
 os.environ["SEGPL_CACHE"] = tempfile.mkdtemp(prefix="segpl-cache-")  # never the user's own
 atexit.register(shutil.rmtree, os.environ["SEGPL_CACHE"], ignore_errors=True)
 torch.set_num_threads(1)  # two test processes on two cores; more threads than cores stall each other

@@ -5,7 +5,8 @@ from typing import Any
 
 from segpl.data.layouts import read_dataset
 from segpl.foundation.named import merged
-from segpl.prediction import Prediction, Predictor, load
+from segpl.inference.predictor import Predictor, load
+from segpl.inference.result import Prediction
 from segpl.settings.choices import asked_before, for_method
 from segpl.settings.planning import plan_run
 from segpl.training.checkpoints import begun

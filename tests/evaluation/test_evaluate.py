@@ -12,12 +12,12 @@ import torch
 from segpl.data.layouts import read_dataset
 from segpl.data.preparation import load_truth
 from segpl.evaluation import evaluate
-from segpl.evaluation.judging import Judge
+from segpl.evaluation.evaluator import Evaluator
 from segpl.evaluation.shifts import FGSM, Clean, OutOfDistribution, parse_shifts
 from segpl.foundation.errors import UserError
+from segpl.inference.temperature import fitted_temperature
 from segpl.metrics.overlap import iou
 from segpl.metrics.surface import surface_scores
-from segpl.prediction.temperature import fitted_temperature
 from segpl.rundir import read_table
 from segpl.settings.planning import plan_run
 from segpl.settings.run import read_run
@@ -70,7 +70,7 @@ def test_a_stopped_evaluation_goes_on_and_ends_the_same(directory, monkeypatch, 
     shifts = parse_shifts(["ood=0.1:0.5:2", "fgsm=0.1"])
     undisturbed = shutil.copytree(directory, tmp_path / "other" / "run")
     expected = evaluate(undisturbed, shifts=shifts).read_bytes()
-    measure, calls = Judge.measure, []
+    measure, calls = Evaluator.measure, []
 
     def stumble(self, case, shift, temperature):
         calls.append((case.name, shift.name, shift.level))
@@ -78,7 +78,7 @@ def test_a_stopped_evaluation_goes_on_and_ends_the_same(directory, monkeypatch, 
             raise KeyboardInterrupt
         return measure(self, case, shift, temperature)
 
-    monkeypatch.setattr(Judge, "measure", stumble)
+    monkeypatch.setattr(Evaluator, "measure", stumble)
     with pytest.raises(KeyboardInterrupt):
         evaluate(directory, shifts=shifts)
     assert not (directory / "scores.csv").exists()
@@ -89,9 +89,9 @@ def test_a_stopped_evaluation_goes_on_and_ends_the_same(directory, monkeypatch, 
 
 def test_a_wider_sweep_measures_only_what_is_new(directory, monkeypatch):
     evaluate(directory)
-    measured, measure = [], Judge.measure
+    measured, measure = [], Evaluator.measure
     monkeypatch.setattr(
-        Judge, "measure", lambda self, case, shift, t: measured.append(shift.name) or measure(self, case, shift, t)
+        Evaluator, "measure", lambda self, case, shift, t: measured.append(shift.name) or measure(self, case, shift, t)
     )
     table = read_table(evaluate(directory, shifts=[Clean(0.0), OutOfDistribution(0.1)]))
     assert set(measured) == {"ood"}
@@ -202,8 +202,8 @@ def test_images_are_slices_with_their_share_of_foreground(directory):
 
 
 def test_the_temperature_is_fitted_on_validation_cases_once(directory, monkeypatch):
-    asked, fit = [], Judge.temperature
-    monkeypatch.setattr(Judge, "temperature", lambda self, cases: asked.append(cases) or fit(self, cases))
+    asked, fit = [], Evaluator.temperature
+    monkeypatch.setattr(Evaluator, "temperature", lambda self, cases: asked.append(cases) or fit(self, cases))
     evaluate(directory)
     evaluate(directory, shifts=[Clean(0.0), OutOfDistribution(0.1)])
     ((cases,),) = [asked]

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
+from reference import reference_volume
 from untrained import untrained
 
 from segpl.data.cases import Case, Region, Task
 from segpl.data.formats import read_image
 from segpl.data.preparation import load, resample
 from segpl.exporting.program import read_trained
-from segpl.inference.windows import fold, mask, predict_volume
+from segpl.inference.windows import fold
 from segpl.settings.run import SPLIT_FILE, WEIGHTS_FILE, save_task
 
 TASK = Task(("T1", "FLAIR"), (Region("whole", (1, 2), 1), Region("core", (2,), 2)))
@@ -63,8 +64,8 @@ def own_mask() -> Callable[..., object]:
     def make(directory: Path, *files: Path) -> object:
         run, task, model = read_trained(directory)
         x = load(Case("scan", "scan", files), task, run.preparation).x
-        p = predict_volume(lambda window: run.method.predict(model, window), x, run.patch)
+        p = reference_volume(lambda window: run.method.predict(model, window), x, run.patch)
         p = resample(p, read_image(files[0]).values.shape[1:])
-        return fold(mask(p), task.regions), p[0]
+        return fold(p.mean(0) > 0.5, task.regions), p[0]
 
     return make

@@ -13,7 +13,7 @@ from segpl.data.cases import Region
 from segpl.data.layouts import read_dataset
 from segpl.data.preparation import load_truth
 from segpl.diagnosis import examine
-from segpl.exporting.nnunet import Values, expected_dice, export_nnunet
+from segpl.exporting.nnunet import Values, export_nnunet
 from segpl.foundation.errors import UserError
 
 SPLIT = {
@@ -107,14 +107,6 @@ def test_gaps_between_label_values_close_and_other_formats_become_nifti(run, own
     assert np.array_equal(voxels(cases["c"].label), np.select([own == 2, own == 5], [1, 2]))
 
 
-def test_expected_dice_by_hand():
-    p = torch.tensor([[0.9, 0.6, 0.2, 0.0], [0.1, 0.2, 0.3, 0.4]])
-    assert expected_dice(p, p > 0.5) == pytest.approx(2 * 1.5 / (1.7 + 2))  # the second region was not found
-    assert np.isnan(expected_dice(p[1:], p[1:] > 0.5))
-    certain = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-    assert expected_dice(certain, certain > 0.5) == 1
-
-
 def test_values_close_ranks_in_their_order():
     values = Values.of((Region("whole", (4, 1, 2), 2), Region("core", (4,), 4)))
     assert values.known == (1, 2, 4)
@@ -125,7 +117,9 @@ def test_values_close_ranks_in_their_order():
 
 
 def test_a_scan_in_which_nothing_is_found_is_not_taken(run, problems, tmp_path, monkeypatch):
-    monkeypatch.setattr("segpl.methods.segpl.SegPL.predict", lambda _, model, x: torch.full_like(x[None, :, :3], 0.2))
+    monkeypatch.setattr(
+        "segpl.methods.segpl.SegPL.predict", lambda _, model, x, samples: torch.full_like(x[None, :, :3], 0.2)
+    )
     out = export_nnunet(run(), tmp_path / "out", accept=0.0)
     assert table(out)["expected_dice"].isna().all()
     assert not table(out)["accepted"].any()

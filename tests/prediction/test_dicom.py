@@ -7,9 +7,9 @@ import pytest
 import SimpleITK
 from series import write_series
 
+from segpl.data.itk import to_itk
 from segpl.foundation.errors import UserError
 from segpl.prediction.dicom import MAY_BE_EMPTY, save_dicom_seg
-from segpl.prediction.itk import to_itk
 
 
 @pytest.fixture

@@ -11,11 +11,12 @@ import pytest
 import SimpleITK
 from PIL import Image
 
+from segpl.data import saving
 from segpl.foundation.errors import UserError
-from segpl.prediction import predict_files, saving
-from segpl.prediction.numbers import Numbers
+from segpl.inference.numbers import Numbers
+from segpl.inference.predictor import Predictor
+from segpl.prediction import predict_files
 from segpl.prediction.orders import Order
-from segpl.prediction.scans import prepare
 from segpl.prediction.table import Table
 from segpl.settings.run import WEIGHTS_FILE
 
@@ -191,12 +192,13 @@ def test_a_place_that_cannot_be_written_is_found_out_before_the_work(run_directo
 
 
 def test_a_scan_that_is_too_large_stops_no_other(run_directory, scans, tmp_path, monkeypatch):
-    def scarce(scan, *others):
+    def scarce(predictor, scan):
         if scan.case.name == "scan0":
             raise MemoryError
-        return prepare(scan, *others)
+        return prepare(predictor, scan)
 
-    monkeypatch.setattr("segpl.prediction.many.prepare", scarce)
+    prepare = Predictor.prepare
+    monkeypatch.setattr(Predictor, "prepare", scarce)
     with pytest.raises(UserError, match=r"scan0\.nii\.gz is too large for the memory of this machine: crop it"):
         predict_files(run_directory, [scans], Order(tmp_path))
     assert (tmp_path / "scan2.nii.gz").is_file()

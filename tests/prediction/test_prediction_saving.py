@@ -9,8 +9,8 @@ import SimpleITK
 from PIL import Image
 
 from segpl.data.frames import Frame
+from segpl.data.saving import NIFTI, same_format, save_itk, save_nifti, save_npy, save_picture
 from segpl.foundation.errors import UserError
-from segpl.prediction.saving import NIFTI, same_format, save_itk, save_nifti, save_npy, save_picture
 
 MASK = np.random.default_rng(0).integers(0, 4, (5, 6, 7)).astype(np.uint8)
 OBLIQUE = np.array([[0.7, 0.1, 0, 5], [-0.1, 0.7, 0.0, -9], [0, 0, 2.5, 3], [0, 0, 0, 1]])

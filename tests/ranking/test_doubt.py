@@ -7,10 +7,10 @@ import torch
 from untrained import untrained
 
 from segpl.data.cases import Region, Task
+from segpl.inference.levels import ENTROPY, FULL
+from segpl.inference.predictor import Predictor, Wanted, load
 from segpl.methods import METHODS
 from segpl.networks.unet import UNet
-from segpl.prediction import Predictor, load
-from segpl.prediction.levels import ENTROPY, FULL
 from segpl.ranking import doubt
 from segpl.ranking.doubt import disagreement, uncertainty
 from segpl.ranking.features import listening
@@ -94,14 +94,14 @@ class Blind(UNet):
 def predictor(network):
     run = untrained()
     task = Task(("MR",), (Region("lesion", (1,), 1),))
-    return Predictor(run, task, network(1, 1, 4, (32, 32)).eval(), torch.device("cpu"), None)
+    return Predictor(run, task, network(1, 1, 4, (32, 32)).eval(), torch.device("cpu"))
 
 
 def disagreed(network):
     one = predictor(network)
     x = torch.zeros(1, 32, 32, 3)
     x[:, 8:20, 12:22] = 1
-    return disagreement(one, x, one.levels(x, 1, 1.0), samples=1)
+    return disagreement(one, x, one.maps(x, Wanted()), samples=1)
 
 
 def test_a_network_that_follows_the_image_agrees_with_itself_and_one_that_does_not_disagrees():
@@ -120,10 +120,10 @@ def test_features_are_the_mean_of_what_the_encoder_gives():
     one = predictor(UNet)
     x = torch.randn(1, 32, 32, 5, generator=torch.Generator().manual_seed(0))
     with listening(one.model) as heard:
-        one.levels(x, 1, 1.0)
+        one.maps(x, Wanted())
     expected = one.model.encode(x.permute(3, 0, 1, 2)).mean((0, 2, 3))
     assert np.allclose(heard.features(), expected.detach(), atol=1e-5)
-    one.levels(2 * x, 1, 1.0)
+    one.maps(2 * x, Wanted())
     assert np.allclose(heard.features(), expected.detach(), atol=1e-5), "nobody listens any more"
 
 

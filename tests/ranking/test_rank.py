@@ -13,8 +13,8 @@ from untrained import untrained
 from segpl import ranking
 from segpl.data.cases import Region, Task
 from segpl.foundation.errors import UserError
+from segpl.inference.predictor import Predictor
 from segpl.networks.unet import UNet
-from segpl.prediction import Predictor
 from segpl.ranking import rank
 
 COLUMNS = ["rank", "case", "score", "uncertainty", "novelty", "disagreement", "slice", "reason", "file"]
@@ -122,9 +122,9 @@ class Bright(UNet):
 @pytest.fixture
 def bright(monkeypatch):
     """A run that is nowhere, whose network finds what is bright."""
-    run = untrained()
+    run = untrained(orientation="RAS")
     task = Task(("MR",), (Region("lesion", (1,), 1),))
-    predictor = Predictor(run, task, Bright(1, 1, 4, (32, 32)).eval(), torch.device("cpu"), "RAS")
+    predictor = Predictor(run, task, Bright(1, 1, 4, (32, 32)).eval(), torch.device("cpu"))
     monkeypatch.setattr(ranking, "load", lambda _: predictor)
 
 

@@ -13,9 +13,9 @@ from segpl.benchmark.machine import interleaved, peak_memory
 from segpl.benchmark.steps import PLAIN, Configuration
 from segpl.data.cases import Region, Task
 from segpl.foundation.files import write_bytes, write_nifti
+from segpl.inference.predictor import load
 from segpl.inference.windows import BATCH
 from segpl.methods import METHODS
-from segpl.prediction import load
 from segpl.settings.run import WEIGHTS_FILE, Run, save_task
 
 

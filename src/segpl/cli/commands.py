@@ -86,9 +86,9 @@ def evaluate(options: argparse.Namespace) -> None:
 
 def predict(options: argparse.Namespace) -> None:
     """Write the masks of new scans, each in the scan's own geometry, with uncertainty if wanted."""
+    from segpl.inference.temperature import fitted_temperature
     from segpl.prediction import predict_files
     from segpl.prediction.orders import Order
-    from segpl.prediction.temperature import fitted_temperature
 
     temperature = options.temperature or fitted_temperature(options.run)
     order = Order(options.out, options.samples, temperature, options.probabilities, options.format)

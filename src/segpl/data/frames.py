@@ -1,4 +1,4 @@
-"""Where a scan lies, and how its axes turn into those of the training images and back."""
+"""Where a scan lies: its grid as stored, and the orientation that a network wants to see."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,12 +7,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from nibabel import orientations
 
-from segpl.data.formats import Image
-
-
-def is_placed(affine: Float[np.ndarray, "4 4"]) -> bool:
-    """Whether an image says where it lies. The identity is what arrays and pictures have, and says nothing."""
-    return not np.allclose(affine, np.eye(4))
+from segpl.data.formats.image import Image, is_placed
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,27 +17,42 @@ class Frame:
     shape: tuple[int, ...]
     affine: Float[np.ndarray, "4 4"]
     orientation: str | None
-    """As in RAS; none leaves the axes as they are stored, and so does a scan that does not say where it lies."""
+    """As in RAS. None keeps the axes as stored, as does a scan that does not say where it lies."""
     header: Any = None
     """nibabel's, if the scan was NIfTI."""
 
-    def turned(self, image: Image) -> Image:
+    def reoriented(self, image: Image) -> Image:
         """The image with its axes as the network knows them: a view, no voxel is changed."""
         stored, wanted = self._axes()
         turn = orientations.ornt_transform(stored, wanted)
         affine = self.affine @ orientations.inv_ornt_aff(turn, self.shape)
-        return Image(image.file, _turned(image.values, turn), affine)
+        return Image(image.file, reorient(image.values, turn), affine)
 
-    def back(self, values: Shaped[np.ndarray, "M x y z"]) -> Shaped[np.ndarray, "M X Y Z"]:
-        """What the network made of a turned image, in the axes of the scan."""
+    @property
+    def reoriented_shape(self) -> tuple[int, int, int]:
+        """The shape of the scan in the network's orientation, before resampling."""
         stored, wanted = self._axes()
-        return _turned(values, orientations.ornt_transform(wanted, stored))
+        sizes = [0, 0, 0]
+        for size, (axis, _) in zip(self.shape, orientations.ornt_transform(stored, wanted), strict=True):
+            sizes[int(axis)] = size
+        x, y, z = sizes
+        return x, y, z
+
+    def restored(self, values: Shaped[np.ndarray, "M x y z"]) -> Shaped[np.ndarray, "M X Y Z"]:
+        """What the network made of a reoriented image, in the axes of the scan."""
+        stored, wanted = self._axes()
+        turn = orientations.ornt_transform(wanted, stored)
+        return reorient(values, turn)
 
     def _axes(self) -> tuple[Float[np.ndarray, "3 2"], Float[np.ndarray, "3 2"]]:
+        """The orientation as stored and the one that is wanted, as nibabel writes them."""
         stored = orientations.io_orientation(self.affine)
-        turns = self.orientation and is_placed(self.affine)
-        return stored, orientations.axcodes2ornt(self.orientation) if turns else stored
+        if self.orientation and is_placed(self.affine):
+            return stored, orientations.axcodes2ornt(self.orientation)
+        return stored, stored
 
 
-def _turned(values: Shaped[np.ndarray, "M X Y Z"], turn: Float[np.ndarray, "3 2"]) -> Shaped[np.ndarray, "M x y z"]:
-    return np.moveaxis(orientations.apply_orientation(np.moveaxis(values, 0, -1), turn), -1, 0)
+def reorient(values: Shaped[np.ndarray, "M X Y Z"], turn: Float[np.ndarray, "3 2"]) -> Shaped[np.ndarray, "M x y z"]:
+    """Axes swapped and flipped as nibabel's `turn` says; the first axis stays."""
+    last = np.moveaxis(values, 0, -1)
+    return np.moveaxis(orientations.apply_orientation(last, turn), -1, 0)

@@ -1,10 +1,15 @@
-"""From a case's files to tensors: read, checked, put on one grid, normalised."""
+"""The only preparation: from the files of a case to what a network takes, and back to the scan's grid.
+
+Forwards: read, checked, reoriented, normalised channel by channel, resampled. Backwards: resampled
+and reoriented to the grid that the scan was stored on.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import nibabel
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
@@ -46,16 +51,39 @@ class Truth(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """The files of a case, read."""
+    """The files of a case, read; or an image that a program holds in memory."""
 
     case: Case
     images: list[Image]
     label: Image | None
+    header: Any = None
+    """nibabel's, if the first image is NIfTI."""
+    is_oriented: bool = False
+    """Whether the axes are those of the training images already, as in an array without an affine."""
+
+
+class Prepared(NamedTuple):
+    """What a network is given, and where its answer belongs."""
+
+    x: Float[Tensor, "C X Y Z"]
+    y: Bool[Tensor, "K X Y Z"] | None
+    """The label on the same grid; none where the scan has no label."""
+    frame: Frame
+    """The grid of the scan as stored."""
 
 
 def read(case: Case) -> Scan:
     """Read the files of a case; one that cannot be read is an error."""
-    return Scan(case, [read_image(file) for file in case.images], read_image(case.label) if case.label else None)
+    images = [read_image(file) for file in case.images]
+    label = read_image(case.label) if case.label else None
+    return Scan(case, images, label, _header(images[0]))
+
+
+def _header(image: Image) -> Any:
+    """The header of a NIfTI file, so that masks can repeat its geometry to the last digit."""
+    if image.file.name.lower().endswith((".nii", ".nii.gz")):
+        return nibabel.load(image.file).header
+    return None
 
 
 def complaints(scan: Scan, task: Task) -> Iterator[str]:
@@ -76,28 +104,52 @@ def complaints(scan: Scan, task: Task) -> Iterator[str]:
 
 
 def load(case: Case, task: Task, preparation: Preparation) -> Volume:
-    """The case as tensors: channels normalised one by one, the label as one binary mask per region."""
-    scan = read(case)
+    """A case as training wants it: its images prepared, its label as one binary mask per region."""
+    prepared = prepare(read(case), task, preparation)
+    return Volume(case, prepared.x, prepared.y)
+
+
+def prepare(scan: Scan, task: Task, preparation: Preparation) -> Prepared:
+    """What a network takes of a scan. A scan that does not fit the task is an error."""
     for sentence in complaints(scan, task):
         raise UserError(sentence)
-    scan = _turned(scan, preparation.orientation)
+    stored = scan.images[0]
+    orientation = None if scan.is_oriented else preparation.orientation
+    frame = Frame(stored.values.shape[1:], stored.affine, orientation, scan.header)
+    images = [frame.reoriented(image) for image in scan.images]
+    shape = network_shape(images[0], preparation)
     windows = [preparation.window if is_ct(name) else None for name in task.channels]
-    channels = zip(channels_of(scan), windows, strict=True)
-    x = torch.from_numpy(np.stack([normalise(each.astype(np.float32), window) for each, window in channels]))
-    shape = _shape(scan.images[0], preparation)
-    y = None if scan.label is None else resample_label(masks(scan.label, task.regions), shape)
-    return Volume(case, resample(x, shape), y)
+    x = network_input(channels_of(images), windows, shape)
+    y = None
+    if scan.label:
+        label = frame.reoriented(scan.label)
+        y = resample_label(masks(label, task.regions), shape)
+    return Prepared(x, y, frame)
 
 
-def unprepared(p: Float[Tensor, "*lead x y z"], frame: Frame) -> Float[Tensor, "*lead X Y Z"]:
-    """What a network made of a prepared image, back on the grid that the image was stored on."""
-    turned = np.ascontiguousarray(frame.back(p.reshape(-1, *p.shape[-3:]).numpy()))
-    return resample(torch.from_numpy(turned).reshape(*p.shape[:-3], *turned.shape[1:]), frame.shape)
+def network_input(
+    channels: Sequence[np.ndarray],
+    windows: Sequence[tuple[float, float] | None],
+    shape: tuple[int, int, int],
+) -> Float[Tensor, "C X Y Z"]:
+    """Channels of a reoriented scan, normalised one by one and resampled to `shape`.
+
+    The planes of the result lie together in memory, because inference cuts slabs off it.
+    """
+    x, y, z = shape
+    prepared = torch.empty(len(channels), z, y, x).permute(0, 3, 2, 1)
+    for index, (channel, window) in enumerate(zip(channels, windows, strict=True)):
+        normalised = normalise(channel.astype(np.float32), window)
+        prepared[index] = resample(torch.from_numpy(normalised), shape)
+    return prepared
 
 
-def channels_of(scan: Scan) -> list[np.ndarray]:
+def channels_of(images: Sequence[Image]) -> list[np.ndarray]:
     """The channels of a case, whether they came in one file or in several."""
-    return [channel for image in scan.images for channel in image.values]
+    channels: list[np.ndarray] = []
+    for image in images:
+        channels.extend(image.values)
+    return channels
 
 
 def is_ct(name: str) -> bool:
@@ -127,12 +179,23 @@ def resample(x: Float[Tensor, "*lead X Y Z"], shape: tuple[int, ...]) -> Float[T
     return interpolate(flat, size=shape, mode="trilinear").reshape(*x.shape[:-3], *shape)
 
 
-def resampled_shape(shape: Sequence[int], spacing: Sequence[float], wanted: Sequence[float]) -> tuple[int, ...]:
+def resampled_shape(shape: Sequence[int], spacing: Sequence[float], wanted: Sequence[float]) -> tuple[int, int, int]:
     """How many voxels `wanted` mm apart cover the same field of view. A single slice stays one."""
     sizes = []
     for size, have, want in zip(shape, spacing, wanted, strict=True):
         sizes.append(max(1, round(size * have / want)) if size > 1 else 1)
-    return tuple(sizes)
+    x, y, z = sizes
+    return x, y, z
+
+
+def network_shape(image: Image, preparation: Preparation) -> tuple[int, int, int]:
+    """The shape of a reoriented image after resampling; a spacing of two numbers leaves Z alone."""
+    x, y, z = image.values.shape[1:]
+    if not preparation.spacing:
+        return x, y, z
+    steps = spacing(image.affine)
+    wanted = (*preparation.spacing, steps[2])[:3]
+    return resampled_shape((x, y, z), steps, wanted)
 
 
 def resample_label(y: Bool[Tensor, "K X Y Z"], shape: tuple[int, ...]) -> Bool[Tensor, "K x y z"]:
@@ -173,22 +236,6 @@ def is_background(zeros: Bool[np.ndarray, "X Y Z"]) -> bool:
             lines = np.moveaxis(cubes, axis, 0)
             cubes = np.moveaxis(reduce(combine, (lines[i : len(lines) - 4 + i] for i in range(5))), 0, axis)
     return bool(cubes.sum() >= 0.99 * zeros.sum())
-
-
-def _turned(scan: Scan, orientation: str | None) -> Scan:
-    frame = Frame(scan.images[0].values.shape[1:], scan.images[0].affine, orientation)
-    label = frame.turned(scan.label) if scan.label else None
-    return scan._replace(images=[frame.turned(image) for image in scan.images], label=label)
-
-
-def _shape(image: Image, preparation: Preparation) -> tuple[int, ...]:
-    """The shape after resampling."""
-    before = image.values.shape[1:]
-    if not preparation.spacing:
-        return before
-    steps = spacing(image.affine)
-    wanted = (*preparation.spacing, steps[2])[:3]
-    return resampled_shape(before, steps, wanted)
 
 
 def _other_grid(image: Image, reference: Image) -> Iterator[str]:

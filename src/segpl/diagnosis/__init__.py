@@ -85,7 +85,7 @@ def examine(folder: Path) -> Diagnosis:
 
 
 def _finding(scan: Scan, part: str, dataset: Dataset) -> Finding:
-    channels = channels_of(scan)
+    channels = channels_of(scan.images)
     content = hashlib.sha256()
     for channel in channels:
         content.update(np.ascontiguousarray(channel, dtype=np.float32).tobytes())

@@ -3,28 +3,25 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
-
-import torch
 
 from segpl.data.cache import parts_of
 from segpl.data.cases import Case, Dataset, Task
 from segpl.data.layouts import read_dataset
 from segpl.data.splits import cases_for_test
-from segpl.evaluation.judging import Judge
+from segpl.evaluation.evaluator import Evaluator, Places
 from segpl.evaluation.ledger import Ledger, Tables
 from segpl.evaluation.shifts import Clean, Shift
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import file_name, write_text
 from segpl.foundation.progress import console, track
-from segpl.inference.model import load_model
+from segpl.inference.predictor import load
 from segpl.inference.temperature import TEMPERATURE_FILE, read_temperature, save_temperature
-from segpl.settings.run import RUN_FILE, SPLIT_FILE, WEIGHTS_FILE, Run, read_run, read_task
+from segpl.settings.run import RUN_FILE, SPLIT_FILE, WEIGHTS_FILE, Run
 
-VERSION = 3
+VERSION = 4
 """Raise it when the same weights would predict, or be scored, differently."""
 
 
@@ -42,32 +39,34 @@ def evaluate(
     Beside it go `images.csv`, `curves.csv`, the clean masks and their probabilities. What an earlier call measured with
     the same weights on the same files is not measured again, and stays in the file.
     """
-    run, task = read_run(directory), read_task(directory)
+    predictor = load(directory)
+    run = predictor.run
     split = json.loads((directory / SPLIT_FILE).read_text(encoding="utf-8"))
     elsewhere = data.resolve() if data and data.resolve() != run.data.resolve() else None
-    dataset = _dataset(elsewhere or run.data, task, directory)
+    dataset = _dataset(elsewhere or run.data, predictor.task, directory)
     cases = (_strangers(dataset, split) if elsewhere else _held_out(dataset, run, split))[:first]
     if not cases:
         raise UserError(f"{dataset.folder} has no labelled test case: add some to its test part.")
     suffix = (f"-{data.resolve().name}" if data else "") + (f"-{samples}-samples" if samples > 1 else "")
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = load_model(directory, run).to(device).requires_grad_(False)
-    masks, probabilities, measured = (
-        directory / f"{kind}{suffix}" for kind in ("masks", "probabilities", "evaluation")
-    )
+    measured = directory / f"evaluation{suffix}"
     pictured = min(case.name for case in cases)
-    judge = Judge(
-        run, task, model, device, samples, tolerance, masks, probabilities, measured / file_name(pictured), pictured
+    places = Places(
+        masks=directory / f"masks{suffix}",
+        probabilities=directory / f"probabilities{suffix}",
+        pictures=measured / file_name(pictured),
+        pictured=pictured,
     )
+    evaluator = Evaluator(predictor, samples, tolerance, places)
     # Fitted to plain predictions, however many samples are asked for: the order of evaluations must not matter.
-    temperature = _temperature(replace(judge, samples=1, rates=[], clean={}), directory, split["validation"])
+    plain = Evaluator(predictor, 1, tolerance, places)
+    temperature = _temperature(plain, directory, split["validation"])
     key = {"version": VERSION, "samples": samples, "tolerance": tolerance, "temperature": temperature}
     ledger = Ledger(measured, key | _contents(directory, cases) | ({"data": str(data.resolve())} if data else {}))
     _check_owner(ledger)
     ledger.open()
-    _measure(ledger, judge, cases, shifts, temperature, directory.name)
-    if judge.rates:
-        cost = {"samples": samples, "voxels_per_second": median(judge.rates), "device": str(device)}
+    _measure(ledger, evaluator, cases, shifts, temperature, directory.name)
+    if evaluator.rates:
+        cost = {"samples": samples, "voxels_per_second": median(evaluator.rates), "device": str(predictor.device)}
         write_text(directory / f"prediction_cost{suffix}.json", json.dumps(cost, indent=2) + "\n")
     files = {kind: directory / f"{kind}{suffix}.csv" for kind in Tables._fields}
     if out:
@@ -79,7 +78,12 @@ def evaluate(
 
 
 def _measure(
-    ledger: Ledger, judge: Judge, cases: Sequence[Case], shifts: Sequence[Shift], temperature: float | None, name: str
+    ledger: Ledger,
+    evaluator: Evaluator,
+    cases: Sequence[Case],
+    shifts: Sequence[Shift],
+    temperature: float | None,
+    name: str,
 ) -> None:
     """Measure what the ledger lacks."""
     pairs = [(case, shift) for case in cases for shift in shifts]
@@ -87,7 +91,7 @@ def _measure(
     if len(todo) < len(pairs):
         console.print(f"{name}: {len(pairs) - len(todo)} of {len(pairs)} cases and shifts were measured before")
     for case, shift in track(todo, f"Scoring {name}"):
-        ledger.add(case.name, shift, judge.measure(case, shift, temperature))
+        ledger.add(case.name, shift, evaluator.measure(case, shift, temperature))
 
 
 def _dataset(folder: Path, task: Task, directory: Path) -> Dataset:
@@ -127,7 +131,7 @@ def _check_owner(ledger: Ledger) -> None:
         )
 
 
-def _temperature(judge: Judge, directory: Path, validation: Sequence[str]) -> float | None:
+def _temperature(evaluator: Evaluator, directory: Path, validation: Sequence[str]) -> float | None:
     """The run's temperature, fitted on its validation cases the first time.
 
     None where the run has no validation cases, or where they are not there any more: the
@@ -135,7 +139,7 @@ def _temperature(judge: Judge, directory: Path, validation: Sequence[str]) -> fl
     """
     if (directory / TEMPERATURE_FILE).is_file():
         return read_temperature(directory)
-    folder = judge.run.data
+    folder = evaluator.predictor.run.data
     training = read_dataset(folder).training if folder.exists() else ()
     cases = [case for case in training if case.name in validation and case.label]
     if not cases:
@@ -145,7 +149,7 @@ def _temperature(judge: Judge, directory: Path, validation: Sequence[str]) -> fl
         console.print(f"{directory.name}: no temperature is fitted, because {reason}.")
         console.print("The probabilities are not calibrated.")
         return None
-    save_temperature(directory, judge.temperature(cases))
+    save_temperature(directory, evaluator.temperature(cases))
     return read_temperature(directory)
 
 

@@ -9,12 +9,20 @@ import nibabel
 import numpy as np
 import torch
 from monai.data import MetaTensor
-from nibabel import orientations
 from torch import nn
 
 from segpl.data.cases import Region
-from segpl.data.formats.image import Image, spacing
-from segpl.data.preparation import Preparation, _shape, is_background, normalise, resample, resampled_shape
+from segpl.data.formats.image import Image, is_placed, spacing
+from segpl.data.frames import Frame, reorient
+from segpl.data.preparation import (
+    Preparation,
+    is_background,
+    network_input,
+    network_shape,
+    normalise,
+    resample,
+    resampled_shape,
+)
 from segpl.inference.windows import fold
 
 HEADER = '''"""From a scan to what a network takes, and from its probabilities to a label map, just as segpl does it."""
@@ -26,7 +34,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import nibabel
 import numpy as np
@@ -49,21 +57,11 @@ def cases(folder: str, channels: int) -> list[dict[str, list[str]]]:
     return [{"image": files} for files in found.values()]
 
 
-def turned(image: Image, orientation: str | None) -> Image:
-    """The image with its axes as the network knows them; one that does not say where it lies is left as it is."""
-    if not orientation or np.allclose(image.affine, np.eye(4)):
-        return image
-    stored, wanted = orientations.io_orientation(image.affine), orientations.axcodes2ornt(orientation)
-    turn = orientations.ornt_transform(stored, wanted)
-    values = np.stack([orientations.apply_orientation(channel, turn) for channel in image.values])
-    return Image(image.file, values, image.affine @ orientations.inv_ornt_aff(turn, image.values.shape[1:]))
-
-
 class Prepare:
-    """A scan as MONAI has read it becomes what the network takes: turned, normalised, resampled."""
+    """A scan as MONAI has read it becomes what the network takes: reoriented, normalised, resampled."""
 
     def __init__(self, orientation: str | None, spacing: list[float] | None, windows: list[list[float] | None]):
-        self.orientation, self.preparation = orientation, Preparation(tuple(spacing) if spacing else None)
+        self.preparation = Preparation(tuple(spacing) if spacing else None, None, orientation)
         self.windows = [(window[0], window[1]) if window else None for window in windows]
 
     def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
@@ -75,15 +73,16 @@ class Prepare:
         if not scan.isfinite().all():
             raise ValueError(f"{name} holds NaN or infinite values")
         values = scan.numpy().reshape(len(scan), *(*scan.shape[1:], 1)[:3])  # a 2D image has one slice
-        image = turned(Image(Path(), values, scan.meta["original_affine"]), self.orientation)
-        channels = zip(image.values, self.windows, strict=True)
-        x = torch.from_numpy(np.stack([normalise(each.astype(np.float32), window) for each, window in channels]))
-        before, after = image.values.shape[1:], _shape(image, self.preparation)
-        scale = np.diag([*np.divide(before, after), 1.0])
-        scale[:3, 3] = (np.divide(before, after) - 1) / 2  # the first voxel's middle, not its corner, is the origin
-        notes = {"filename_or_obj": name, "original_affine": scan.meta["original_affine"]}
-        notes |= {"turned_affine": image.affine, "turned_shape": before}
-        return {**item, "image": MetaTensor(resample(x, after), torch.from_numpy(image.affine @ scale), notes)}
+        stored = np.asarray(scan.meta["original_affine"])
+        frame = Frame(values.shape[1:], stored, self.preparation.orientation)
+        image = frame.reoriented(Image(Path(name), values, stored))
+        shape = network_shape(image, self.preparation)
+        x = network_input(list(image.values), self.windows, shape)
+        zoom = np.divide(image.values.shape[1:], shape)
+        scale = np.diag([*zoom, 1.0])
+        scale[:3, 3] = (zoom - 1) / 2  # the first voxel's middle, not its corner, is the origin
+        notes = {"filename_or_obj": name, "original_affine": stored, "frame": frame}
+        return {**item, "image": MetaTensor(x, torch.from_numpy(image.affine @ scale), notes)}
 
 
 class Segment:
@@ -108,11 +107,11 @@ class LabelMap:
     def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
         """The item with `pred` replaced."""
         notes = item["image"].meta
-        label = fold(resample(item["pred"], notes["turned_shape"]) > 0.5, self.regions)
-        stored, seen = (orientations.io_orientation(notes[key]) for key in ("original_affine", "turned_affine"))
-        label = orientations.apply_orientation(label, orientations.ornt_transform(seen, stored))
-        affine = torch.from_numpy(np.asarray(notes["original_affine"]))
-        return {**item, "pred": MetaTensor(label[None].copy(), affine, {"filename_or_obj": notes["filename_or_obj"]})}
+        frame = notes["frame"]
+        found = resample(item["pred"], frame.reoriented_shape) > 0.5
+        label = frame.restored(fold(found, self.regions)[None])
+        affine = torch.from_numpy(frame.affine)
+        return {**item, "pred": MetaTensor(label.copy(), affine, {"filename_or_obj": notes["filename_or_obj"]})}
 
 
 class Save:
@@ -135,7 +134,8 @@ class Save:
 def source() -> str:
     """All of it as one module: the very code that training and prediction run, so no copy can fall out of step."""
     parts = (
-        (Region, Image, Preparation, spacing, resampled_shape, _shape, is_background, normalise, resample, fold),
-        (cases, turned, Prepare, Segment, LabelMap, Save),
+        (Region, Image, spacing, is_placed, reorient, Frame, Preparation),
+        (resampled_shape, network_shape, is_background, normalise, resample, network_input, fold),
+        (cases, Prepare, Segment, LabelMap, Save),
     )
     return "\n\n".join([HEADER, *(inspect.getsource(part) for group in parts for part in group)])

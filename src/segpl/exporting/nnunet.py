@@ -8,21 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import torch
-from jaxtyping import Bool, Float, UInt
-from torch import Tensor
+from jaxtyping import UInt
 
 from segpl.data.cases import Case, Dataset, Region, Task
-from segpl.data.formats import read_image
-from segpl.data.frames import Frame
 from segpl.data.layouts import read_dataset
-from segpl.data.preparation import Scan, channels_of, complaints, load, read, unprepared
+from segpl.data.preparation import Scan, channels_of, complaints, read
 from segpl.exporting.places import new_folder
-from segpl.exporting.program import Trained, read_trained
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import file_name, write_nifti, write_text
 from segpl.foundation.progress import console, track
-from segpl.inference.windows import fold, mask, predict_volume
+from segpl.inference.predictor import Predictor, load
 from segpl.settings.run import SPLIT_FILE
 
 ACCEPTED_FILE = "accepted.csv"
@@ -64,37 +59,30 @@ def export_nnunet(directory: Path, folder: Path, accept: float = ACCEPT) -> Path
 
     Labelled and validation cases keep their labels, for nnU-Net draws folds of its own; test cases stay out.
     """
-    trained = read_trained(directory)
-    dataset = read_dataset(trained.run.data)
-    if dataset.task != trained.task:
+    predictor = load(directory)
+    dataset = read_dataset(predictor.run.data)
+    if dataset.task != predictor.task:
         raise UserError(f"{dataset.folder} has other channels or regions than {directory} was trained on: mend it.")
     drawn, unlabelled = _parts(directory, dataset)
-    values = Values.of(trained.task.regions)
+    values = Values.of(predictor.task.regions)
     with new_folder(folder) as draft:
         for case in track(drawn, "Copying labelled scans"):
-            scan = _sound(case, trained.task)
+            scan = _sound(case, predictor.task)
             assert scan.label, "labelled and validation cases have labels"
             _write(draft, scan, values.label(scan.label.values[0]))
-        rows = list(_pseudo_labelled(draft, unlabelled, trained, values, accept))
+        rows = list(_pseudo_labelled(draft, unlabelled, predictor, values, accept))
         taken = [row["case"] for row in rows if row["accepted"]]
         columns = ["case", "subject", "expected_dice", "accepted"]
         write_text(draft / ACCEPTED_FILE, pd.DataFrame(rows, columns=columns).to_csv(index=False, float_format="%.4f"))
         cases = [*drawn, *(case for case in unlabelled if case.name in taken)]
-        write_text(draft / "dataset.json", json.dumps(description(trained, cases, values), indent=2) + "\n")
+        write_text(draft / "dataset.json", json.dumps(description(predictor, cases, values), indent=2) + "\n")
     console.print(f"{len(drawn)} labelled cases, and {len(taken)} of {len(rows)} pseudo-labels -> {folder}")
     return folder
 
 
-def expected_dice(p: Float[Tensor, "K *space"], found: Bool[Tensor, "K *space"]) -> float:
-    """The Dice that the probabilities promise: 2 sum(p m) / (sum(p) + sum(m)), meaned over the regions found."""
-    p, m = p.flatten(1).double(), found.flatten(1).double()
-    each = 2 * (p * m).sum(1) / (p.sum(1) + m.sum(1))
-    return float(each[m.any(1)].mean())
-
-
-def description(trained: Trained, cases: Sequence[Case], values: Values) -> dict[str, Any]:
+def description(predictor: Predictor, cases: Sequence[Case], values: Values) -> dict[str, Any]:
     """The contents of dataset.json; nested regions are nnU-Net's region-based labels."""
-    task = trained.task
+    task = predictor.task
     nested = any(len(region.values) > 1 for region in task.regions)
     labels = {region.name: [values[value] for value in region.values] for region in task.regions}
     order = {"regions_class_order": [values[region.paint] for region in task.regions]} if nested else {}
@@ -107,7 +95,7 @@ def description(trained: Trained, cases: Sequence[Case], values: Values) -> dict
         "numTraining": len(cases),
         "file_ending": ".nii.gz",
         **({"subjects": subjects} if subjects else {}),
-        "description": f"Labels, and pseudo-labels by {trained.run.method.name()} of segpl: see {ACCEPTED_FILE}.",
+        "description": f"Labels, and pseudo-labels by {predictor.run.method.name()} of segpl: see {ACCEPTED_FILE}.",
     }
 
 
@@ -127,15 +115,14 @@ def _parts(directory: Path, dataset: Dataset) -> tuple[list[Case], list[Case]]:
 
 
 def _pseudo_labelled(
-    draft: Path, cases: Sequence[Case], trained: Trained, values: Values, accept: float
+    draft: Path, cases: Sequence[Case], predictor: Predictor, values: Values, accept: float
 ) -> Iterator[dict[str, Any]]:
     """Predict each case, write it if it is good enough, and tell."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     for case in track(cases, "Labelling unlabelled scans"):
-        found = pseudo_label(case, trained, device)
+        found = pseudo_label(case, predictor)
         accepted = found.expected_dice >= accept  # never of NaN
         if accepted:
-            _write(draft, _sound(case, trained.task), values.label(found.label))
+            _write(draft, _sound(case, predictor.task), values.label(found.label))
         yield {
             "case": case.name,
             "subject": case.subject,
@@ -144,14 +131,15 @@ def _pseudo_labelled(
         }
 
 
-def pseudo_label(case: Case, trained: Trained, device: torch.device) -> PseudoLabel:
-    """The run's mask of a case on the case's own grid, and how good it promises to be."""
-    run, model = trained.run, trained.model.to(device)
-    x = load(case, trained.task, run.preparation).x.to(device)
-    image = read_image(case.images[0])
-    p = predict_volume(lambda window: run.method.predict(model, window), x, run.patch).cpu()
-    p = unprepared(p, Frame(image.values.shape[1:], image.affine, run.orientation))
-    return PseudoLabel(fold(mask(p), trained.task.regions), expected_dice(p.mean(0), mask(p)))
+def pseudo_label(case: Case, predictor: Predictor) -> PseudoLabel:
+    """The run's mask of a case on the case's own grid, and its expected Dice over the regions found."""
+    prediction = predictor.predict_case(case)
+    found = []
+    for numbers in prediction.numbers.values():
+        if not np.isnan(numbers.expected_dice):
+            found.append(numbers.expected_dice)
+    expected = float(np.mean(found)) if found else float("nan")
+    return PseudoLabel(prediction.mask, expected)
 
 
 def _sound(case: Case, task: Task) -> Scan:
@@ -164,7 +152,7 @@ def _sound(case: Case, task: Task) -> Scan:
 def _write(draft: Path, scan: Scan, label: UInt[np.ndarray, "X Y Z"]) -> None:
     """Image and label through the same writer: no reader can then find them in different places."""
     name, affine = file_name(scan.case.name), scan.images[0].affine
-    for place, channel in enumerate(channels_of(scan)):
+    for place, channel in enumerate(channels_of(scan.images)):
         write_nifti(draft / f"imagesTr/{name}_{place:04}.nii.gz", _storable(channel), affine)
     write_nifti(draft / f"labelsTr/{name}.nii.gz", label, affine)
 

@@ -11,12 +11,14 @@ from torch import Tensor
 
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import write_text
+from segpl.metrics.calibration import EPSILON
+from segpl.settings.run import SPLIT_FILE
 
 TEMPERATURE_FILE = "temperature.json"
 LIMITS = 0.05, 20.0
 """A fitted temperature stays inside: beyond, the validation cases say nothing about it."""
 EDGES = np.linspace(-17, 17, 2001)
-"""Logits are counted in bins: float32 probabilities reach no further than 17, and 0.017 changes no fit."""
+"""Logits are counted in bins of 0.017, which changes no fit; 16-bit probabilities reach no further than 11.8."""
 
 
 def tempered(p: Float[Tensor, "*shape"], temperature: float) -> Float[Tensor, "*shape"]:
@@ -30,7 +32,7 @@ def fit_temperature(
     """The one temperature at which truths are likeliest, and the likelihood before and after (negative log, nats)."""
     background, foreground = np.zeros(len(EDGES) - 1), np.zeros(len(EDGES) - 1)
     for p, truth in predictions:
-        logits = p.logit(eps=1e-7)
+        logits = p.logit(eps=EPSILON)
         foreground += np.histogram(logits[truth].numpy(), EDGES)[0]
         background += np.histogram(logits[~truth].numpy(), EDGES)[0]
     centres, voxels = (EDGES[1:] + EDGES[:-1]) / 2, foreground.sum() + background.sum()
@@ -54,3 +56,21 @@ def read_temperature(directory: Path) -> float:
     if not file.is_file():
         raise UserError(f"{file} does not exist: fit it with segpl evaluate {directory}, or give a number.")
     return float(json.loads(file.read_text(encoding="utf-8"))["temperature"])
+
+
+def fitted_temperature(directory: Path) -> float:
+    """What `segpl evaluate` fitted on the run's validation subjects; an error where it has none."""
+    if not (directory / TEMPERATURE_FILE).is_file() and _lacks_validation(directory):
+        raise UserError(
+            f"{directory} has no validation subjects to fit a temperature on: give a number (1 leaves the "
+            "probabilities as they are), or train a run with --set validation=K."
+        )
+    return read_temperature(directory)
+
+
+def _lacks_validation(directory: Path) -> bool:
+    """Whether the run is known to have no validation subjects."""
+    split = directory / SPLIT_FILE
+    if not split.is_file():
+        return False
+    return not json.loads(split.read_text(encoding="utf-8"))["validation"]

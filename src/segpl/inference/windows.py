@@ -20,24 +20,6 @@ SLAB = 2**22
 """Voxels of a slab, unless a single window is deeper."""
 
 
-def predict_volume(
-    predict: Predict, x: Float[Tensor, "C X Y Z"], patch: tuple[int, ...], overlap: float = 0.25
-) -> Float[Tensor, "S K X Y Z"]:
-    """Probabilities of a whole volume: overlapping windows blended by a Gaussian; 2D networks go slice by slice."""
-    flat = len(patch) == 2
-    images = x.permute(3, 0, 1, 2) if flat else x[None]
-    shape: list[int] = []
-
-    def windows(piece: Tensor) -> Tensor:
-        p = predict(_in_company(piece))[:, : len(piece)]
-        shape[:] = p.shape[0], p.shape[2]
-        return p.transpose(0, 1).flatten(1, 2)  # MONAI knows batch and channels: samples travel as channels
-
-    p = sliding_window_inference(images, patch, _at_once(x.device), windows, overlap=overlap, mode="gaussian")
-    p = p.unflatten(1, shape)
-    return p.permute(1, 2, 3, 4, 0) if flat else p[0]
-
-
 def slabs(
     shape: Sequence[int], patch: tuple[int, ...], overlap: float = 0.25, voxels: int = SLAB
 ) -> list[tuple[int, ...]]:
@@ -57,7 +39,9 @@ def predict_slabs(
     overlap: float = 0.25,
     device: torch.device | None = None,
 ) -> Iterator[Float[Tensor, "M X Y z"]]:
-    """What `predict_volume` gives, as a stream of finished slabs along Z that need not be held together.
+    """What a network finds in a volume, as a stream of finished slabs along Z that need not be held together.
+
+    The windows overlap and are blended by a Gaussian; 2D networks go slice by slice.
 
     MONAI divides by the sum of the weights, after which slabs could not be added up. Hence it averages here, and the
     weights travel with the weighted values as one more channel; how many windows a plane was averaged over is known.
@@ -86,9 +70,12 @@ def predict_slabs(
         yield total[:-1, ..., :done].div_(total[-1, ..., :done])
 
 
-def mask(p: Float[Tensor, "S K *space"]) -> Tensor:
-    """Where the mean over the samples exceeds one half."""
-    return p.mean(0) > 0.5
+def predict_volume(
+    window: Window, x: Float[Tensor, "C X Y Z"], patch: tuple[int, ...], overlap: float = 0.25
+) -> Float[Tensor, "M X Y Z"]:
+    """The slabs of a whole volume, put together."""
+    rows = slabs(x.shape[1:], patch, overlap)
+    return torch.cat(list(predict_slabs(window, x, patch, rows, overlap)), dim=3)
 
 
 def fold(found: Bool[Tensor, "K *space"], regions: Sequence[Region]) -> Integer[np.ndarray, "*space"]:

@@ -9,10 +9,10 @@ from jaxtyping import Bool
 
 from segpl.data.formats.image import spacing
 from segpl.data.formats.itk import holds_dicom, series_files
+from segpl.data.saving import draft
 from segpl.foundation.errors import UserError
-from segpl.prediction.levels import HALF
-from segpl.prediction.result import Prediction
-from segpl.prediction.saving import draft
+from segpl.inference.levels import HALF
+from segpl.inference.result import Prediction
 
 MAY_BE_EMPTY = (
     *("PatientID", "PatientName", "PatientBirthDate", "PatientSex"),

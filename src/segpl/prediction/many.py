@@ -12,14 +12,14 @@ from jaxtyping import UInt16
 
 from segpl.data.cases import Case
 from segpl.data.frames import Frame
+from segpl.data.inputs import find_cases
+from segpl.data.preparation import Prepared, read
 from segpl.foundation.errors import UserError
 from segpl.foundation.progress import console, track
+from segpl.inference.predictor import Predictor, Wanted, load, restored
+from segpl.inference.result import prediction_of
 from segpl.prediction.flight import fly
-from segpl.prediction.inputs import find_cases
 from segpl.prediction.orders import Order
-from segpl.prediction.predictor import Predictor, load
-from segpl.prediction.result import finish
-from segpl.prediction.scans import Prepared, from_files, prepare
 from segpl.prediction.table import Table
 
 TABLE_FILE = "cases.csv"
@@ -29,7 +29,6 @@ class Found(NamedTuple):
     """What a network found, on its own grid, and where that belongs."""
 
     maps: UInt16[np.ndarray, "M X Y Z"]
-    shape: tuple[int, ...]
     frame: Frame
 
 
@@ -45,21 +44,21 @@ class Steps:
     def read(self, case: Case) -> Prepared:
         """From files to what the network takes."""
         with _fits(case):
-            return prepare(*from_files(case, self.predictor.orientation), self.predictor.task, self.predictor.run)
+            return self.predictor.prepare(read(case.unlabelled()))
 
     def predict(self, case: Case, scan: Prepared) -> Found:
         """All windows, with a bar."""
         title = f"{case.name} ({self.cases.index(case) + 1} of {len(self.cases)})"
         with _fits(case):
-            maps = self.predictor.levels(
-                scan.x, self.order.samples, self.order.temperature, lambda rows: track(rows, title)
-            )
-        return Found(maps, scan.shape, scan.frame)
+            wanted = Wanted(self.order.samples, (self.order.temperature,))
+            maps = self.predictor.maps(scan.x, wanted, lambda rows: track(rows, title))
+        return Found(maps, scan.frame)
 
     def write(self, case: Case, found: Found) -> None:
         """Back into the geometry of the scan, and onto the disk."""
         with _fits(case):
-            prediction = finish(*found, self.predictor.task.regions)
+            maps = restored(found.maps, found.frame)
+            prediction = prediction_of(maps, self.predictor.task.regions, found.frame)
             self.order.write_maps(case, prediction)
             self.table.add(case.name, prediction.numbers)
             self.order.write_mask(case, prediction)

@@ -4,8 +4,8 @@ import csv
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from segpl.prediction.numbers import Numbers
-from segpl.prediction.saving import draft
+from segpl.data.saving import draft
+from segpl.inference.numbers import Numbers
 
 COLUMNS = "case", "region", *Numbers._fields
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from segpl.data.cases import Case
 from segpl.foundation.errors import UserError
 from segpl.foundation.progress import console, track
-from segpl.prediction import Predictor, load
+from segpl.inference.predictor import Predictor, load
 from segpl.ranking.looking import Look, features_of, look, read_tile, save_tile
 from segpl.ranking.orders import ORDERS, Name, Pool, novelty, ordered, standardised
 from segpl.ranking.scans import cases_to_rank, labelled_cases

@@ -6,10 +6,10 @@ from jaxtyping import Float, UInt16
 from torch import Tensor
 
 from segpl.em.views import draw_view
+from segpl.inference.levels import ENTROPY, FULL, HALF, parts
+from segpl.inference.numbers import nearby
+from segpl.inference.predictor import Predictor, Wanted
 from segpl.metrics.overlap import dice
-from segpl.prediction import Predictor
-from segpl.prediction.levels import ENTROPY, FULL, HALF, parts
-from segpl.prediction.numbers import nearby
 
 VIEWS = (0, 1, 2)
 """The seeds of the views: every scan is seen in the same ones."""
@@ -52,7 +52,7 @@ def disagreement(
     overlaps = []
     for seed in VIEWS:
         view = draw_view(torch.tensor([seed]), STRENGTH)
-        seen = predictor.levels(view.image(x[None])[0], samples, 1.0)[: len(levels)]
+        seen = predictor.maps(view.image(x[None])[0], Wanted(samples))[: len(levels)]
         overlaps.append(dice(torch.from_numpy(seen > HALF), view.label(mask)[0] > 0.5))
     overlap = torch.stack(overlaps).nanmean()
     return 0.0 if overlap.isnan() else 1 - float(overlap)

@@ -7,14 +7,12 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from segpl.data.cases import Case
-from segpl.data.formats.image import spacing
-from segpl.data.frames import is_placed
-from segpl.data.preparation import channels_of
+from segpl.data.formats.image import is_placed, spacing
+from segpl.data.preparation import channels_of, read
 from segpl.foundation.files import file_name
-from segpl.prediction import Prediction, Predictor
-from segpl.prediction.levels import ENTROPY, HALF
-from segpl.prediction.result import finish
-from segpl.prediction.scans import from_files, prepare
+from segpl.inference.levels import ENTROPY, HALF
+from segpl.inference.predictor import Predictor, Wanted, restored
+from segpl.inference.result import Prediction, prediction_of
 from segpl.ranking.doubt import disagreement, uncertainty
 from segpl.ranking.features import listening
 from segpl.reporting.rank_sheet import Tile
@@ -36,24 +34,24 @@ def look(predictor: Predictor, case: Case, samples: int) -> tuple[Look, Tile]:
 
     Memory: that of `segpl predict`, or 30 bytes for each voxel of the network's grid and channel while it is turned.
     """
-    scan, frame = from_files(case, predictor.orientation)
-    x, shape, _ = prepare(scan, frame, predictor.task, predictor.run)
+    scan = read(case.unlabelled())
+    x, _, frame = predictor.prepare(scan)
     regions = predictor.task.regions
     with listening(predictor.model) as heard:
-        levels = predictor.levels(x, samples, 1.0)[: len(regions)]
+        levels = predictor.maps(x, Wanted(samples))[: len(regions)]
     unlike_itself = disagreement(predictor, x, levels, samples)
-    found = finish(levels, shape, frame, regions)
+    found = prediction_of(restored(levels, frame), regions, frame)
     unsure, worst = uncertainty(found.levels, spacing(found.affine))
     missing = tuple(region.name for region, p in zip(regions, found.levels, strict=True) if p.max() <= HALF)
     numbers = Look(unsure, unlike_itself, heard.features(), worst, missing)
-    return numbers, _tile(channels_of(scan)[0], found, worst)
+    return numbers, _tile(channels_of(scan.images)[0], found, worst)
 
 
 def features_of(predictor: Predictor, case: Case) -> Float[np.ndarray, " D"]:
     """What the network makes of a scan, without its doubts."""
-    prepared = prepare(*from_files(case, predictor.orientation), predictor.task, predictor.run)
+    prepared = predictor.prepare(read(case.unlabelled()))
     with listening(predictor.model) as heard:
-        predictor.levels(prepared.x, 1, 1.0)
+        predictor.maps(prepared.x, Wanted())
     return heard.features()
 
 

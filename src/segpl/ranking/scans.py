@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from segpl.data.cases import Case
+from segpl.data.inputs import find_cases
 from segpl.data.layouts import read_dataset
 from segpl.foundation.errors import UserError
-from segpl.prediction import Predictor, find_cases
+from segpl.inference.predictor import Predictor
 from segpl.settings.run import SPLIT_FILE
 
 

@@ -299,7 +299,7 @@ def _grey_range(cases: tuple[Case, ...], channel: int, versions: tuple[int, ...]
     lows = []
     highs = []
     for case in cases:
-        channels = channels_of(read(case))
+        channels = channels_of(read(case).images)
         if len(channels) > channel:
             lows.append(np.percentile(channels[channel], 0.5))
             highs.append(np.percentile(channels[channel], 99.5))

@@ -11,6 +11,7 @@ from zipfile import is_zipfile
 
 import lightning
 import torch
+from jaxtyping import Float
 from lightning.fabric.plugins import ClusterEnvironment
 from lightning.fabric.plugins.environments.lightning import LightningEnvironment
 from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
@@ -34,7 +35,7 @@ from segpl.foundation.files import write_text
 from segpl.foundation.processes import ALONE, Launcher, Processes, is_first, launcher
 from segpl.foundation.progress import console, in_words
 from segpl.foundation.provenance import write_provenance
-from segpl.inference.windows import mask, predict_volume
+from segpl.inference.windows import predict_volume
 from segpl.metrics.overlap import iou
 from segpl.networks.arrangement import Compiler, repays
 from segpl.settings.run import RUN_FILE, SPLIT_FILE, WEIGHTS_FILE, Run, read_run, save_task
@@ -169,8 +170,12 @@ class Learner(lightning.LightningModule):
     def validation_step(self, case: Sequence[Tensor], _: int) -> None:
         """Foreground IoU of a whole validation case, averaged over the regions that are there."""
         x, y = case
-        p = predict_volume(lambda window: self.run.method.predict(self.model, window), x, self.run.patch)
-        self.validated.append(iou(mask(p), y).nanmean())
+        p = predict_volume(self._probabilities, x, self.run.patch)
+        self.validated.append(iou(p > 0.5, y.cpu()).nanmean())
+
+    def _probabilities(self, window: Float[Tensor, "B C *space"]) -> Float[Tensor, "B K *space"]:
+        """What the method predicts by default: one sample."""
+        return self.run.method.predict(self.model, window)[0]
 
     def on_validation_epoch_end(self) -> None:
         """The mean over the cases where it is defined: a region absent from truth and mask is no fault."""

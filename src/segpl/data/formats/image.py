@@ -46,9 +46,16 @@ def spacing(affine: Float[np.ndarray, "4 4"]) -> tuple[float, float, float]:
     return x, y, z
 
 
+def is_placed(affine: Float[np.ndarray, "4 4"]) -> bool:
+    """Whether an image says where it lies. Arrays and pictures have the identity, which says nothing."""
+    return not np.allclose(affine, np.eye(4))
+
+
 def orientation(affine: Float[np.ndarray, "4 4"]) -> str | None:
-    """The way the axes point; the identity is what arrays and pictures have, and says nothing."""
-    return None if np.allclose(affine, np.eye(4)) else "".join(aff2axcodes(affine))
+    """The way the axes point, as in RAS; none where the image does not say where it lies."""
+    if not is_placed(affine):
+        return None
+    return "".join(aff2axcodes(affine))
 
 
 def channels(file: Path, axes: Iterable[int]) -> int:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _READERS = {".mha": "MetaImageIO", ".mhd": "MetaImageIO", ".nrrd": "NrrdImageIO", ".nhdr": "NrrdImageIO"}
 _STDERR = threading.Lock()
+TO_RAS = np.diag([-1.0, -1.0, 1.0, 1.0])
+"""ITK's axes point to the left and the back, those of NIfTI to the right and the front."""
 
 
 def open_itk(file: Path) -> Opened:
@@ -33,7 +35,7 @@ def open_itk(file: Path) -> Opened:
         reader.ReadImageInformation()
     x, y, z, *others = (*reader.GetSize(), 1)[: max(reader.GetDimension(), 3)]
     shape = (channels(file, (*others, reader.GetNumberOfComponents())), x, y, z)
-    return Opened(shape, _affine(reader), lambda: _voxels(reader.Execute, shape))
+    return Opened(shape, itk_affine(reader), lambda: _voxels(reader.Execute, shape))
 
 
 def open_series(folder: Path) -> Opened:
@@ -77,13 +79,17 @@ def series_files(folder: Path) -> tuple[str, ...]:
     raise UserError(f"{folder} holds no DICOM image: give an image file, or a folder with one DICOM series.")
 
 
-def _affine(reader: "SimpleITK.ImageFileReader") -> Float[np.ndarray, "4 4"]:
-    space = min(reader.GetDimension(), 3)
-    direction = np.reshape(reader.GetDirection(), (reader.GetDimension(), -1))[:space, :space]
+def itk_affine(
+    image: "SimpleITK.ImageFileReader | SimpleITK.Image",
+) -> Float[np.ndarray, "4 4"]:
+    """From voxels to RAS+ millimetres, of an image or of a reader that has read the header."""
+    dimension = image.GetDimension()
+    space = min(dimension, 3)
+    direction = np.reshape(image.GetDirection(), (dimension, dimension))[:space, :space]
     affine = np.eye(4)
-    affine[:space, :space] = direction * reader.GetSpacing()[:space]
-    affine[:space, 3] = reader.GetOrigin()[:space]
-    return np.diag([-1.0, -1.0, 1.0, 1.0]) @ affine  # ITK points to the left and the back, NIfTI to the right and front
+    affine[:space, :space] = direction * image.GetSpacing()[:space]
+    affine[:space, 3] = image.GetOrigin()[:space]
+    return TO_RAS @ affine
 
 
 def _stacked(folder: Path, slices: list[Opened]) -> Float[np.ndarray, "4 4"]:

@@ -6,15 +6,17 @@ import nibabel
 import numpy as np
 import pytest
 import torch
+from reference import reference_volume
 
 from segpl.data.cases import Case
 from segpl.data.layouts import read_dataset
 from segpl.data.preparation import load as load_case
 from segpl.foundation.errors import UserError
+from segpl.inference import predictor
+from segpl.inference.predictor import load
+from segpl.inference.result import prediction_of
 from segpl.inference.temperature import tempered
-from segpl.inference.windows import fold, mask, predict_volume
-from segpl.prediction import load, predictor
-from segpl.prediction.result import finish
+from segpl.inference.windows import fold
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +41,11 @@ def test_the_prediction_is_what_the_windows_of_the_whole_volume_say(samples, run
     model = load(run_directory)
     x = load_case(Case("a", "a", (together,)), model.task, model.run.preparation).x
     with torch.no_grad():
-        p = predict_volume(lambda window: model.run.method.predict(model.model, window, samples), x, model.run.patch)
+        p = reference_volume(lambda window: model.run.method.predict(model.model, window, samples), x, model.run.patch)
     found = model.predict(together, samples=samples)
     np.testing.assert_allclose(found.probability, p.mean(0), atol=1e-4)
     sure = ((p.mean(0) - 0.5).abs() > 1e-4).all(0).numpy()
-    np.testing.assert_array_equal(found.mask[sure], fold(mask(p), model.task.regions)[sure])
+    np.testing.assert_array_equal(found.mask[sure], fold(p.mean(0) > 0.5, model.task.regions)[sure])
     assert sure.mean() > 0.99
     assert (found.variance is None) == (samples == 1)
 
@@ -86,7 +88,7 @@ def test_temperature_acts_on_every_sample(save_run, together):
     model = load(save_run(method={"name": "deep-ensemble", "members": 2}, patch=[64, 64]))
     x = load_case(Case("a", "a", (together,)), model.task, model.run.preparation).x
     with torch.no_grad():
-        p = predict_volume(lambda window: model.run.method.predict(model.model, window, 2), x, model.run.patch)
+        p = reference_volume(lambda window: model.run.method.predict(model.model, window, 2), x, model.run.patch)
     found = model.predict(together, samples=2, temperature=0.2)
     np.testing.assert_allclose(found.probability, tempered(p, 0.2).mean(0), atol=2e-5)
     np.testing.assert_allclose(found.variance, tempered(p, 0.2).var(0, correction=0), atol=2e-5)
@@ -110,7 +112,7 @@ def test_volumes_count_nested_regions_whole(shifted, phantom):
     assert found.volumes_ml == {"lesion": pytest.approx((found.mask == 5).sum() * 2 / 1000)}
     levels = np.stack([found.levels[0], found.levels[0] // 2])
     region = shifted.task.regions[0]
-    nested = finish(levels, found.mask.shape, found.frame, (region, type(region)("core", (6,), 6)))
+    nested = prediction_of(levels, (region, type(region)("core", (6,), 6)), found.frame)
     assert nested.numbers["lesion"].volume_ml == found.volumes_ml["lesion"]
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int64, UInt16
 
-from segpl.prediction.levels import ENTROPY, FULL, HALF, PROBABILITY, counted, parts
+from segpl.inference.levels import ENTROPY, FULL, HALF, PROBABILITY, counted, parts
 
 MARGIN = 5.0
 """Millimetres around a mask that its uncertainty is taken over too: a border is where most doubt is."""

@@ -1,5 +1,6 @@
 """A mask lies on its scan, however the scan is stored."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import nibabel
@@ -11,8 +12,7 @@ from series import write_series
 
 from segpl.data.formats import Image
 from segpl.data.frames import Frame
-from segpl.prediction import load
-from segpl.prediction.itk import from_itk, to_itk
+from segpl.data.itk import from_itk, to_itk
 from segpl.settings.run import read_run
 
 
@@ -59,7 +59,7 @@ def test_a_flipped_permuted_or_oblique_scan_gets_the_same_mask(codes, degrees, s
 def test_without_an_orientation_the_same_network_would_look_on_the_wrong_side(shifted, canonical, phantom):
     """What the tests above are worth: the stand-in network tells left from right."""
     scan = stored(canonical, "LPS")
-    blind = type(shifted)(shifted.run, shifted.task, shifted.model, shifted.device, orientation=None)
+    blind = replace(shifted, run=replace(shifted.run, orientation=None))
     truth = np.flip(phantom[1], (0, 1))
     assert dice(blind.predict(scan).mask == 5, truth) < 0.7
     assert dice(shifted.predict(scan).mask == 5, truth) > 0.97
@@ -129,10 +129,11 @@ def test_what_a_frame_turns_it_turns_back():
     image = read_image_of(np.arange(2 * 3 * 4 * 5).reshape(2, 3, 4, 5))
     for codes in ("RAS", "LPI", "SAL", None):
         frame = Frame(image.values.shape[1:], image.affine, codes)
-        turned_image = frame.turned(image)
+        turned_image = frame.reoriented(image)
         if codes:
             assert "".join(nibabel.aff2axcodes(turned_image.affine)) == codes
-        np.testing.assert_array_equal(frame.back(turned_image.values), image.values)
+        np.testing.assert_array_equal(frame.restored(turned_image.values), image.values)
+        assert frame.reoriented_shape == turned_image.values.shape[1:]
 
 
 def read_image_of(values):
@@ -142,9 +143,8 @@ def read_image_of(values):
 
 def test_a_scan_that_says_nothing_of_its_place_is_not_turned():
     image = Image(Path("scan"), np.arange(24).reshape(1, 2, 3, 4), np.eye(4))
-    np.testing.assert_array_equal(Frame((2, 3, 4), np.eye(4), "LPS").turned(image).values, image.values)
+    np.testing.assert_array_equal(Frame((2, 3, 4), np.eye(4), "LPS").reoriented(image).values, image.values)
 
 
 def test_the_orientation_is_that_of_the_training_images(run_directory):
     assert read_run(run_directory).orientation == "RAS"
-    assert load(run_directory).orientation == "RAS"

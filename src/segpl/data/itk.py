@@ -6,12 +6,10 @@ import numpy as np
 from jaxtyping import Float, Integer, Shaped
 
 from segpl.data.formats.image import spacing
+from segpl.data.formats.itk import TO_RAS, itk_affine
 
 if TYPE_CHECKING:
     import SimpleITK
-
-TO_RAS = np.diag([-1.0, -1.0, 1.0, 1.0])
-"""ITK points to the left and the back, NIfTI to the right and the front."""
 
 
 def from_itk(image: "SimpleITK.Image") -> tuple[Shaped[np.ndarray, "C X Y Z"], Float[np.ndarray, "4 4"]]:
@@ -21,10 +19,7 @@ def from_itk(image: "SimpleITK.Image") -> tuple[Shaped[np.ndarray, "C X Y Z"], F
     several, flat = image.GetNumberOfComponentsPerPixel() > 1, image.GetDimension() == 2
     values = SimpleITK.GetArrayFromImage(image).T
     values = values if several else values[None]
-    affine, space = np.eye(4), image.GetDimension()
-    affine[:space, :space] = np.reshape(image.GetDirection(), (space, space)) * image.GetSpacing()
-    affine[:space, 3] = image.GetOrigin()
-    return values[..., None] if flat else values, TO_RAS @ affine
+    return values[..., None] if flat else values, itk_affine(image)
 
 
 def to_itk(label: Integer[np.ndarray, "X Y Z"], affine: Float[np.ndarray, "4 4"]) -> "SimpleITK.Image":

@@ -13,10 +13,10 @@ from torch import nn
 from untrained import untrained
 
 from segpl.data.cases import Region, Task
+from segpl.inference import levels as level
+from segpl.inference import predictor as module
+from segpl.inference.predictor import Predictor
 from segpl.inference.windows import slabs
-from segpl.prediction import Predictor
-from segpl.prediction import levels as level
-from segpl.prediction import predictor as module
 
 PEAK = Path("/proc/self/clear_refs")
 SHAPE, REGIONS, SAMPLES = (192, 192, 64), 3, 8
@@ -31,7 +31,7 @@ class Bright(nn.Module):
 def predictor(tmp_path):
     run = untrained(patch=(64, 64, 4), data=tmp_path / "gone")
     regions = tuple(Region(str(number), (number,), number) for number in range(1, REGIONS + 1))
-    return Predictor(run, Task(("MR",), regions), Bright(), torch.device("cpu"), None)
+    return Predictor(run, Task(("MR",), regions), Bright(), torch.device("cpu"))
 
 
 def megabytes(function):

@@ -10,7 +10,7 @@ from untrained import untrained
 
 from segpl.data.cases import Region, Task
 from segpl.data.layouts import read_dataset
-from segpl.prediction import Predictor
+from segpl.inference.predictor import Predictor
 from segpl.settings.planning import plan_run
 from segpl.settings.run import WEIGHTS_FILE, save_task
 
@@ -29,9 +29,9 @@ class Shifted(nn.Module):
 def shifted(tmp_path_factory):
     """A predictor that was trained, so to speak, on RAS scans of 1 x 1 x 2 mm."""
     gone = tmp_path_factory.mktemp("gone") / "data"
-    run = untrained(patch=(32, 32, 8), data=gone, spacing=list(SPACING))
+    run = untrained(patch=(32, 32, 8), data=gone, spacing=list(SPACING), orientation="RAS")
     task = Task(("MR",), (Region("lesion", (5,), 5),))
-    return Predictor(run, task, Shifted().eval(), torch.device("cpu"), "RAS")
+    return Predictor(run, task, Shifted().eval(), torch.device("cpu"))
 
 
 @pytest.fixture(scope="session")

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float32, UInt, UInt16
+from jaxtyping import Float, Float32, Integer, UInt, UInt16
 
 from segpl.data.cases import Region
 from segpl.data.formats.image import spacing
 from segpl.data.frames import Frame
+from segpl.data.saving import save_nifti
+from segpl.inference.levels import ENTROPY, FULL, HALF, packed, parts
+from segpl.inference.numbers import Numbers, numbers
 from segpl.inference.windows import fold
-from segpl.prediction.levels import ENTROPY, FULL, HALF, packed, parts, resampled
-from segpl.prediction.numbers import Numbers, numbers
-from segpl.prediction.saving import save_nifti
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,14 +84,20 @@ class Prediction:
             save_nifti(Path(file), _stacked(self.spread), self.frame, 0.25 / FULL)
 
 
-def finish(
-    found: UInt16[np.ndarray, "M X Y Z"], shape: tuple[int, ...], frame: Frame, regions: tuple[Region, ...]
-) -> Prediction:
-    """Back from the grid of the network: resampled, turned, folded. `found` holds levels, and spreads if any."""
-    maps = frame.back(resampled(found, shape))
-    levels, spread = maps[: len(regions)], maps[len(regions) :]
-    folded = [fold(torch.from_numpy(levels[..., part] > HALF), regions) for part in parts(frame.shape)]
-    return Prediction(np.concatenate(folded, axis=2), levels, spread if len(spread) else None, regions, frame)
+def prediction_of(maps: UInt16[np.ndarray, "M X Y Z"], regions: tuple[Region, ...], frame: Frame) -> Prediction:
+    """The prediction from maps on the scan's grid: levels of each region, then spreads if any."""
+    levels = maps[: len(regions)]
+    spread = maps[len(regions) :] if len(maps) > len(regions) else None
+    return Prediction(label_map(levels, regions), levels, spread, regions, frame)
+
+
+def label_map(levels: UInt16[np.ndarray, "K X Y Z"], regions: tuple[Region, ...]) -> Integer[np.ndarray, "X Y Z"]:
+    """One label map in the values of the training data, made slab by slab."""
+    slabs = []
+    for part in parts(levels.shape[1:]):
+        found = torch.from_numpy(levels[..., part] > HALF)
+        slabs.append(fold(found, regions))
+    return np.concatenate(slabs, axis=2)
 
 
 def _stacked(maps: UInt16[np.ndarray, "K X Y Z"]) -> UInt16[np.ndarray, "X Y Z *K"]:

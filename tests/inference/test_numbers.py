@@ -6,9 +6,9 @@ import torch
 from scipy.ndimage import distance_transform_edt
 
 from segpl.data.preparation import resample
-from segpl.prediction import levels as level
-from segpl.prediction.levels import ENTROPY, FULL, HALF, packed, resampled, unpacked
-from segpl.prediction.numbers import MARGIN, interval, nearby, numbers
+from segpl.inference import levels as level
+from segpl.inference.levels import ENTROPY, FULL, HALF, packed, resampled, unpacked
+from segpl.inference.numbers import MARGIN, interval, nearby, numbers
 
 DRAW = np.random.default_rng(0)
 

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Shaped, UInt
 
 from segpl.data.frames import Frame
+from segpl.data.itk import to_itk
 from segpl.foundation.errors import UserError
-from segpl.prediction.itk import to_itk
 
 Save = Callable[[Path, UInt[np.ndarray, "X Y Z"], Frame], None]
 

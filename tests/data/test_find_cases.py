@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from segpl.data.cases import Region, Task
+from segpl.data.inputs import find_cases
 from segpl.foundation.errors import UserError
-from segpl.prediction import find_cases
 
 REGIONS = (Region("lesion", (1,), 1),)
 CT = Task(("CT",), REGIONS)
