@@ -13,10 +13,12 @@ import torch
 import segpl
 from segpl.em.thresholds import BetaPosterior
 from segpl.exporting.onnx import export_onnx
-from segpl.exporting.program import prediction, read_trained
+from segpl.exporting.program import prediction, read_trained, windows
 from segpl.exporting.substitutes import ONNX, average_pool, beta_quantile, erfinv
 from segpl.foundation.errors import UserError
 from segpl.methods import METHODS
+from segpl.settings.planning import plan_run
+from segpl.training.loop import train
 
 FLAT, DEEP = (16, 16), (16, 16, 4)
 EVERY = [(method, FLAT) for method in METHODS] + [(method, DEEP) for method in ("segpl", "segpl-em", "deep-ensemble")]
@@ -42,6 +44,17 @@ def test_every_method_predicts_in_onnxruntime_what_it_predicts_here(method, patc
     members = {"members": 2} if method == "deep-ensemble" else {}
     directory = drawn({"name": method, **members}, patch)
     assert_same_prediction(directory, export_onnx(directory, tmp_path / "model.onnx"))
+
+
+@pytest.mark.parametrize("patch", [[32, 32], [32, 32, 8]], ids=["2D", "3D"])
+def test_trained_weights_are_exported_too(patch, tumours, tmp_path):
+    """Trained norms amplify rounding more than fresh ones: the check must not mistake that for a difference."""
+    settings = {"method": "segpl-em", "steps": 30, "channels": 4, "patch": patch, "validation": 0}
+    directory = train(plan_run(tumours, settings), tmp_path / "run")
+    file = export_onnx(directory, tmp_path / "model.onnx")
+    trained = read_trained(directory)
+    image = next(windows(trained, [5]))
+    torch.testing.assert_close(outputs(file, image), prediction(trained)(image), atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("method", THRESHOLDS, ids=lambda method: method["prior"]["name"])

@@ -3,15 +3,18 @@
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.functional import interpolate
 
 from segpl.data.cases import Task
+from segpl.data.phantoms import Phantom
+from segpl.data.phantoms.tumour import draw
+from segpl.data.preparation import network_input
 from segpl.exporting.substitutes import PORTABLE, Substituting, by_torch_alone
 from segpl.inference.model import load_model
 from segpl.methods.base import Method
@@ -81,11 +84,33 @@ def check(trained: Trained, theirs: Callable[[Tensor], Tensor], kind: str) -> fl
 
 
 def windows(trained: Trained, sizes: Sequence[int]) -> Iterator[Float[Tensor, "B C *space"]]:
-    """Batches to try a program on: noise, smooth bodies before a background as scans have, and nothing at all."""
-    draw = torch.Generator().manual_seed(0)
-    channels, patch = len(trained.task.channels), trained.run.patch
+    """Batches of phantom scans to try a program on, whole and from close by.
+
+    Never a window without content: there group norm divides by nearly nothing, and amplifies rounding
+    until torch disagrees with itself.
+    """
     for size in sizes:
-        noise = torch.randn(size, channels, *patch, generator=draw)
-        coarse = torch.randn(size, channels, *(-(-n // 4) for n in patch), generator=draw)
-        smooth = interpolate(coarse, size=patch, mode="bilinear" if len(patch) == 2 else "trilinear")
-        yield from (noise, smooth * (smooth[:, :1] > -0.3), torch.zeros_like(noise))
+        for zoom in (1, 2):
+            scans = [_phantom_window(trained, subject, zoom) for subject in range(size)]
+            yield torch.stack(scans)
+
+
+@cache
+def _phantom(subject: int) -> Phantom:
+    """Drawn once: an export is checked on the same few phantoms several times."""
+    return draw(seed=0, subject=subject)
+
+
+def _phantom_window(trained: Trained, subject: int, zoom: int) -> Float[Tensor, "C *space"]:
+    """The middle of a phantom, `zoom` times as large as the patch, with as many channels as wanted."""
+    phantom = _phantom(subject)
+    count = len(trained.task.channels)
+    channels = [phantom.image[index % len(phantom.image)] for index in range(count)]
+    patch = (*trained.run.patch, 8)[:3]
+    shape = (zoom * patch[0], zoom * patch[1], zoom * patch[2])
+    x = network_input(channels, [None] * count, shape)
+    for axis, size in enumerate(patch, start=1):
+        x = x.narrow(axis, (x.shape[axis] - size) // 2, size)
+    if len(trained.run.patch) == 2:
+        x = x[..., patch[2] // 2]
+    return x.contiguous()
