@@ -8,14 +8,17 @@ from segpl.data.cache import Cache
 from segpl.data.phantoms import Task, write_phantoms
 from segpl.evaluation import evaluate
 from segpl.foundation.progress import console
+from segpl.methods import BASELINE, DEFAULT
+from segpl.methods.segpl import SegPL
+from segpl.methods.segpl_vi import SegPLVI
 from segpl.reporting.page import write_report
 from segpl.reporting.tables import print_summary, read_scores
 from segpl.reporting.verdict import verdicts
 from segpl.settings.planning import plan_run
 from segpl.training.loop import train
 
-METHODS = ("supervised", "segpl-em")
-PAPERS_METHODS = ("segpl", "segpl-vi")
+METHODS = (BASELINE, DEFAULT)
+PAPERS_METHODS = (SegPL.name(), SegPLVI.name())
 """Trained as well with `--all`."""
 SUBJECTS = 36
 """A third of them are for testing; of the others, all but the labelled ones serve without their label."""

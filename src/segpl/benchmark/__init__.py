@@ -18,10 +18,13 @@ from segpl.benchmark.predicting import measure_prediction
 from segpl.benchmark.road import measure_road, measure_waiting
 from segpl.benchmark.steps import BRATS, CARVE, PLAIN, measure_steps
 from segpl.foundation.files import write_text
-from segpl.methods import METHODS
+from segpl.methods import BASELINE, DEFAULT, METHODS
+from segpl.methods.cps import CPS
+from segpl.methods.segpl import SegPL
+from segpl.methods.segpl_vi import SegPLVI
 
-QUICK = ("supervised", "segpl")
-COMPILED = (*QUICK, "segpl-vi", "segpl-em", "cps")
+QUICK = (BASELINE, SegPL.name())
+COMPILED = (*QUICK, SegPLVI.name(), DEFAULT, CPS.name())
 """Methods that are compiled too: one network, one and its average, and two. It takes half a minute for each."""
 
 

@@ -13,12 +13,13 @@ from segpl.benchmark.machine import PRODUCT, interleaved, peak_memory, product
 from segpl.benchmark.reference import as_monai_gives_it
 from segpl.em.types import Batch, Losses
 from segpl.foundation.progress import track
-from segpl.methods import METHODS
+from segpl.methods import BASELINE, METHODS
 from segpl.methods.base import Method
 from segpl.networks.arrangement import Compiler
 from segpl.networks.unet import UNet
 
-REFERENCE, PLAIN = "MONAI's network", "supervised"
+REFERENCE = "MONAI's network"
+PLAIN = BASELINE
 
 
 @dataclass(frozen=True)

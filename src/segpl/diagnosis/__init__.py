@@ -15,6 +15,7 @@ from segpl.data.layouts import read_dataset
 from segpl.data.preparation import Scan, channels_of, complaints, masks, read
 from segpl.foundation.errors import UserError
 from segpl.foundation.progress import track
+from segpl.methods import DEFAULT
 from segpl.settings.planning import plan_run
 from segpl.settings.run import Run
 from segpl.training.pace import seconds_per_step
@@ -149,7 +150,7 @@ def _in_both_parts(dataset: Dataset) -> Iterator[str]:
 
 def _estimate(diagnosis: Diagnosis, dataset: Dataset) -> None:
     """What a run would be like here: the plan, and one step of it timed on this machine."""
-    run, task = plan_run(diagnosis.folder, {"method": "segpl-em"}), dataset.task
+    run, task = plan_run(diagnosis.folder, {"method": DEFAULT}), dataset.task
     diagnosis.plan = {key: (_setting(run, key), why) for key, why in run.why.items()}
     diagnosis.seconds_per_step = seconds_per_step(run, task)
     voxels = sum(int(np.prod(finding.shape)) for finding in diagnosis.findings if finding.part == "training")

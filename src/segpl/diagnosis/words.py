@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from segpl.diagnosis import Diagnosis, Finding
+from segpl.methods import DEFAULT
 
 
 def print_diagnosis(diagnosis: Diagnosis) -> None:
@@ -23,7 +24,7 @@ def print_diagnosis(diagnosis: Diagnosis) -> None:
         out.print(f"segpl train would use {key}: {value} ({why})", markup=False)
     if diagnosis.plan:
         out.print(
-            f"one step of segpl-em takes about {diagnosis.seconds_per_step:.2g} s on this machine; prepared images "
+            f"one step of {DEFAULT} takes about {diagnosis.seconds_per_step:.2g} s on this machine; prepared images "
             f"take {diagnosis.gigabytes:.2g} GB on disk"
         )
 

@@ -17,3 +17,10 @@ from segpl.methods import (
 from segpl.methods.base import Method
 
 METHODS: dict[str, type[Method]] = Method.family()
+
+DEFAULT = segpl_em.SegPLEM.name()
+"""What learns where no method is named."""
+BASELINE = supervised.Supervised.name()
+"""What the others are compared with: labels alone."""
+PAPERS = segpl.SegPL.name()
+"""What a preset of the paper trains where no method is named."""

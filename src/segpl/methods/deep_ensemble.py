@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -31,6 +32,12 @@ class DeepEnsemble(Method):
         """What members learn by is their own affair: said here, it would be forgotten."""
         if self.objective != Method.objective:
             raise UserError(f"deep-ensemble has no objective of its own: --set method.base.objective={self.objective}.")
+
+    @classmethod
+    def adopt(cls, settings: dict[str, Any], papers: dict[str, Any]) -> dict[str, Any]:
+        """The settings go to the members; the ensemble has none that others share."""
+        member = Method.choose("supervised")
+        return {"base": {"name": member.name(), **member.adopt(settings, papers)}}
 
     def build(self, network: Callable[[], UNet]) -> nn.Module:
         """Each member with first weights of its own."""

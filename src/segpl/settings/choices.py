@@ -1,14 +1,10 @@
 """Where settings come from before the data are looked at: a preset, an earlier run, another method's."""
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from segpl.methods import METHODS
+from segpl.methods import DEFAULT, METHODS, PAPERS
 from segpl.settings.run import RUN_FILE, read_yaml
-
-PAPERS_OWN = ("segpl", "segpl-vi", "segpl-elbo")
-"""The forms that the paper describes, in which its settings are to be read."""
 
 
 def preset(name: Path) -> Path:
@@ -20,7 +16,7 @@ def preset(name: Path) -> Path:
 def asked_before(directory: Path, resume: bool) -> dict[str, Any]:
     """The settings to begin with: those of the run in this directory if it goes on, else the default method."""
     started = directory / RUN_FILE
-    return read_yaml(started) if resume and started.is_file() else {"method": "segpl-em"}
+    return read_yaml(started) if resume and started.is_file() else {"method": DEFAULT}
 
 
 def for_method(settings: Any, name: str | None) -> Any:
@@ -34,9 +30,7 @@ def for_method(settings: Any, name: str | None) -> Any:
     own = settings.get("name")
     if own and name in (None, own):
         return settings
-    chosen = name or "segpl"
-    if chosen == "deep-ensemble":  # which has no settings of its own but its members'
-        return {"name": chosen, "base": for_method({**settings, "name": None}, "supervised")}
-    known = {each.name for each in fields(METHODS[chosen])} if chosen in METHODS else set()
-    given = {**paper, **settings} if chosen in PAPERS_OWN else settings
-    return {"name": chosen} | {key: value for key, value in given.items() if key in known}
+    chosen = name or PAPERS
+    if chosen not in METHODS:
+        return {"name": chosen}
+    return {"name": chosen, **METHODS[chosen].adopt(settings, paper)}
