@@ -1,18 +1,21 @@
 """A repaired copy of a data folder, where the remedy is certain; the original is never touched."""
 
-import json
 from pathlib import Path
 
-import nibabel
 import numpy as np
-from nibabel.orientations import axcodes2ornt, io_orientation, ornt_transform
+from nibabel.orientations import (
+    apply_orientation,
+    axcodes2ornt,
+    inv_ornt_aff,
+    io_orientation,
+    ornt_transform,
+)
 
 from segpl.data.cases import Case, Dataset
-from segpl.data.formats import Image
-from segpl.data.preparation import complaints, read
+from segpl.data.layouts.nnunet_writer import subjects_entry, write_case, write_description
+from segpl.data.preparation import channels_of, complaints, read
 from segpl.diagnosis import Diagnosis, common_orientation
 from segpl.foundation.errors import UserError
-from segpl.foundation.files import file_name, write_nifti, write_text
 from segpl.foundation.progress import track
 
 
@@ -40,19 +43,25 @@ def write_fixed(diagnosis: Diagnosis, target: Path) -> list[str]:
         written.add(digests[case.name])
         training += part == "Tr"
         _write(target, part, case, dataset, axes)
-    write_text(target / "dataset.json", json.dumps(_description(dataset, training), indent=2) + "\n")
+    subjects = subjects_entry(dataset.training + dataset.test)
+    write_description(target, dataset.task, training, **subjects)
     return left_out
 
 
 def _write(target: Path, part: str, case: Case, dataset: Dataset, axes: str) -> None:
+    """Write a sound case with its axes as `axes` says; an empty label is left out."""
     scan = read(case)
     assert not list(complaints(scan, dataset.task)), "only sound cases have a digest"
-    channels = [(image, channel) for image in scan.images for channel in image.values]
-    for number, (image, channel) in enumerate(channels):
-        _reoriented(target / f"images{part}/{file_name(case.name)}_{number:04}.nii.gz", _storable(channel), image, axes)
+    grid = scan.images[0].affine
+    turn = ornt_transform(io_orientation(grid), axcodes2ornt(axes))
+    affine = grid @ inv_ornt_aff(turn, scan.images[0].values.shape[1:])
+    channels = []
+    for channel in channels_of(scan.images):
+        channels.append(apply_orientation(_storable(channel), turn))
+    label = None
     if scan.label and np.any(scan.label.values):
-        values = _whole(scan.label.values[0])
-        _reoriented(target / f"labels{part}/{file_name(case.name)}.nii.gz", values, scan.images[0], axes)
+        label = apply_orientation(_whole(scan.label.values[0]), turn)
+    write_case(target, part, case.name, channels, label, affine)
 
 
 def _storable(channel: np.ndarray) -> np.ndarray:
@@ -67,25 +76,3 @@ def _whole(values: np.ndarray) -> np.ndarray:
     """As the smallest integers that hold them."""
     kinds = [np.min_scalar_type(int(edge)) for edge in (values.min(), values.max())]
     return values.astype(np.result_type(*kinds))
-
-
-def _reoriented(file: Path, voxels: np.ndarray, grid: Image, axes: str) -> None:
-    turn = ornt_transform(io_orientation(grid.affine), axcodes2ornt(axes))
-    image = nibabel.Nifti1Image(voxels, grid.affine, dtype=voxels.dtype).as_reoriented(turn)
-    write_nifti(file, np.asanyarray(image.dataobj), image.affine)
-
-
-def _description(dataset: Dataset, training: int) -> dict[str, object]:
-    regions = dataset.task.regions
-    single = all(len(region.values) == 1 for region in regions)
-    labels = {region.name: region.values[0] if single else list(region.values) for region in regions}
-    cases = [(file_name(case.name), case.subject) for case in dataset.training + dataset.test]
-    subjects = {name: subject for name, subject in cases if subject != name}
-    return {
-        "channel_names": {str(number): name for number, name in enumerate(dataset.task.channels)},
-        "labels": {"background": 0, **labels},
-        **({} if single else {"regions_class_order": [region.paint for region in regions]}),
-        **({"subjects": subjects} if subjects else {}),
-        "numTraining": training,
-        "file_ending": ".nii.gz",
-    }

@@ -12,10 +12,11 @@ from jaxtyping import UInt
 
 from segpl.data.cases import Case, Dataset, Region, Task
 from segpl.data.layouts import read_dataset
+from segpl.data.layouts.nnunet_writer import subjects_entry, write_case, write_description
 from segpl.data.preparation import Scan, channels_of, complaints, read
 from segpl.exporting.places import new_folder
 from segpl.foundation.errors import UserError
-from segpl.foundation.files import file_name, write_nifti, write_text
+from segpl.foundation.files import write_text
 from segpl.foundation.progress import console, track
 from segpl.inference.predictor import Predictor, load
 from segpl.settings.run import SPLIT_FILE
@@ -47,6 +48,14 @@ class Values:
     def __getitem__(self, value: int) -> int:
         return self.known.index(value) + 1
 
+    def task(self, task: Task) -> Task:
+        """The task in the new values."""
+        regions = []
+        for region in task.regions:
+            renumbered = tuple(self[value] for value in region.values)
+            regions.append(Region(region.name, renumbered, self[region.paint]))
+        return Task(task.channels, tuple(regions))
+
     def label(self, voxels: np.ndarray) -> UInt[np.ndarray, "X Y Z"]:
         """A label map in the new values."""
         found, places = np.unique(voxels, return_inverse=True)
@@ -75,28 +84,12 @@ def export_nnunet(directory: Path, folder: Path, accept: float = ACCEPT) -> Path
         columns = ["case", "subject", "expected_dice", "accepted"]
         write_text(draft / ACCEPTED_FILE, pd.DataFrame(rows, columns=columns).to_csv(index=False, float_format="%.4f"))
         cases = [*drawn, *(case for case in unlabelled if case.name in taken)]
-        write_text(draft / "dataset.json", json.dumps(description(predictor, cases, values), indent=2) + "\n")
+        method = predictor.run.method.name()
+        said = f"Labels, and pseudo-labels by {method} of segpl: see {ACCEPTED_FILE}."
+        task = values.task(predictor.task)
+        write_description(draft, task, len(cases), **subjects_entry(cases), description=said)
     console.print(f"{len(drawn)} labelled cases, and {len(taken)} of {len(rows)} pseudo-labels -> {folder}")
     return folder
-
-
-def description(predictor: Predictor, cases: Sequence[Case], values: Values) -> dict[str, Any]:
-    """The contents of dataset.json; nested regions are nnU-Net's region-based labels."""
-    task = predictor.task
-    nested = any(len(region.values) > 1 for region in task.regions)
-    labels = {region.name: [values[value] for value in region.values] for region in task.regions}
-    order = {"regions_class_order": [values[region.paint] for region in task.regions]} if nested else {}
-    subjects = {file_name(case.name): case.subject for case in cases}
-    subjects = {name: subject for name, subject in subjects.items() if subject != name}
-    return {
-        "channel_names": {str(place): name for place, name in enumerate(task.channels)},
-        "labels": {"background": 0, **(labels if nested else {name: value for name, (value,) in labels.items()})},
-        **order,
-        "numTraining": len(cases),
-        "file_ending": ".nii.gz",
-        **({"subjects": subjects} if subjects else {}),
-        "description": f"Labels, and pseudo-labels by {predictor.run.method.name()} of segpl: see {ACCEPTED_FILE}.",
-    }
 
 
 def _parts(directory: Path, dataset: Dataset) -> tuple[list[Case], list[Case]]:
@@ -150,11 +143,8 @@ def _sound(case: Case, task: Task) -> Scan:
 
 
 def _write(draft: Path, scan: Scan, label: UInt[np.ndarray, "X Y Z"]) -> None:
-    """Image and label through the same writer: no reader can then find them in different places."""
-    name, affine = file_name(scan.case.name), scan.images[0].affine
-    for place, channel in enumerate(channels_of(scan.images)):
-        write_nifti(draft / f"imagesTr/{name}_{place:04}.nii.gz", _storable(channel), affine)
-    write_nifti(draft / f"labelsTr/{name}.nii.gz", label, affine)
+    channels = [_storable(channel) for channel in channels_of(scan.images)]
+    write_case(draft, "Tr", scan.case.name, channels, label, scan.images[0].affine)
 
 
 def _storable(channel: np.ndarray) -> np.ndarray:
