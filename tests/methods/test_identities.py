@@ -111,7 +111,7 @@ def test_fixmatch_leaves_out_voxels_that_are_not_sure(network, batch):
 
 @pytest.mark.parametrize("prior", [Fixed(), Fixed(threshold=0.3)])
 def test_segpl_em_without_view_average_or_exchange_has_segpls_unlabelled_gradient(prior, network, batch):
-    method = SegPLEM(start=0, warm_up=0, prior=prior, decay=0.0, strength=0.0, exchange=0.0)
+    method = SegPLEM(start=0, warm_up=0, prior=prior, decay=0.0, strength=0.0, exchange=0.0, confidence=0.5)
     model = built(method, network)
     ours = method.losses(model, batch, 1.0)
     theirs = SegPL(alpha=1.0, threshold=prior.threshold).losses(model["theta"], batch, 1.0)
@@ -123,19 +123,24 @@ def test_segpl_em_without_view_average_or_exchange_has_segpls_unlabelled_gradien
 
 
 def test_segpl_em_mixes_images_labels_and_weights_alike(network, batch):
-    """Inside and outside the box by hand; alpha weighs the voxels whose label is a pseudo-label."""
-    method = SegPLEM(alpha=0.5, start=0, warm_up=0, strength=0.0)
+    """Inside and outside the box by hand; alpha weighs pseudo-labels, and unsure ones do not count."""
+    method = SegPLEM(alpha=0.5, start=0, warm_up=0, strength=0.0, confidence=0.85)
     model = built(method, network)
     losses = method.losses(model, batch, 1.0)
-    x_m, y_m, is_true = method._mixed(batch, losses.y_u)
+    mixed = method._mixed(batch, method._e_step(model, batch))
     partner = torch.tensor([0, 1, 0])
-    assert 0 < is_true.mean() < 1
-    assert torch.equal(x_m, torch.where(is_true > 0, batch.x_p[partner], batch.x_u))
-    assert torch.equal(y_m, torch.where(is_true > 0, batch.y_p[partner], losses.y_u))
-    p_m = model["theta"](x_m).sigmoid()
-    weights = torch.where(is_true > 0, 1.0, 0.5)
-    torch.testing.assert_close(losses.terms["mixed"], method.fit(p_m, y_m, where=weights))
-    torch.testing.assert_close(losses.watched["mixed_true"], method.fit(p_m, y_m, where=is_true))
+    is_true = mixed.is_true > 0
+    assert 0 < mixed.is_true.mean() < 1
+    assert torch.equal(mixed.x, torch.where(is_true, batch.x_p[partner], batch.x_u))
+    assert torch.equal(mixed.y, torch.where(is_true, batch.y_p[partner], losses.y_u))
+    p_u = model["average"].module(batch.x_u).sigmoid()
+    is_sure = (p_u <= 0.15) | (p_u >= 0.85)
+    assert 0 < is_sure.float().mean() < 1
+    weights = torch.where(is_true, 1.0, torch.where(is_sure, 0.5, 0.0))
+    p_m = model["theta"](mixed.x).sigmoid()
+    torch.testing.assert_close(losses.terms["mixed"], method.fit(p_m, mixed.y, where=weights))
+    in_labelled = method.fit(p_m, mixed.y, where=mixed.is_true)
+    torch.testing.assert_close(losses.watched["mixed_true"], in_labelled)
 
 
 def test_segpl_em_keeps_the_largest_component_and_nested_regions(network, batch):
@@ -282,8 +287,10 @@ def test_a_network_that_is_certain_does_not_break_the_thresholds_posterior(netwo
     method = SegPLElbo()
     model = method.build(network)
     with torch.no_grad():
-        for weight in model["theta"].head.parameters():
-            weight.mul_(1e4)
+        weight, bias = model["theta"].head.parameters()
+        weight.mul_(1e4)
+        spatial = (0, *range(2, batch.x_u.ndim))
+        bias -= model["theta"](batch.x_u).mean(spatial)  # half of the voxels on either side
     p = model["theta"](batch.x_u).sigmoid()
     assert (p == 0).any()
     assert (p == 1).any()

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Annotated, NamedTuple
 
 import torch
 from jaxtyping import Float
-from pydantic import NonNegativeFloat, NonNegativeInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt
 from torch import Tensor, nn
 
 from segpl.em.average import averaged
@@ -19,6 +20,31 @@ from segpl.methods.base import Model, Share, Thresholded, watch
 from segpl.networks.unet import UNet
 
 
+class EStep(NamedTuple):
+    """What the E-step says of the unlabelled images."""
+
+    y_u: Float[Tensor, "U K *space"]
+    """Pseudo-labels."""
+    is_sure: Float[Tensor, "U K *space"]
+    """Where the network was confident."""
+    posterior: Posterior
+    """p(T | x)."""
+    threshold: Float[Tensor, "U K"]
+    """The T that was drawn from it."""
+
+
+class Mixed(NamedTuple):
+    """Images in which a labelled and an unlabelled image share the field of view."""
+
+    x: Float[Tensor, "U C *space"]
+    y: Float[Tensor, "U K *space"]
+    """True labels beside pseudo-labels."""
+    is_true: Float[Tensor, "U 1 *space"]
+    """Where the label is a true one."""
+    is_pseudo: Float[Tensor, "U K *space"]
+    """Where it is a pseudo-label that counts."""
+
+
 @dataclass(frozen=True)
 class SegPLEM(Thresholded):
     """EM with an averaged network in the E-step, and boxes exchanged with labelled images in the M-step.
@@ -28,7 +54,8 @@ class SegPLEM(Thresholded):
     pseudo-label be. M-step: the network learns that label on a strongly changed view, and in an image
     that it shares with a labelled one, half of the time as the surroundings and half of the time as
     the box (bidirectional copy-paste, Bai et al., CVPR 2023). A network that learns its own label on
-    its own view confirms its mistakes; beside true labels in the same image they stand out.
+    its own view confirms its mistakes; beside true labels in the same image they stand out. Voxels of
+    which the E-step is unsure do not count (as in FixMatch, Sohn et al., NeurIPS 2020).
     """
 
     alpha: NonNegativeFloat = 1.0
@@ -43,6 +70,8 @@ class SegPLEM(Thresholded):
     """How much of the average stays at each step; 0 is the network of the moment."""
     strength: NonNegativeFloat = 1.0
     """How much the M-step's view is changed; 0 is the plain image."""
+    confidence: Annotated[float, Field(ge=0.5, le=1)] = 0.9
+    """Voxels count whose foreground or background has at least this probability in the E-step; 0.5: all."""
     exchange: Share = 1.0
     """Share of the unlabelled images that exchange a box with a labelled one."""
     box: tuple[Share, Share] = (0.5, 0.8)
@@ -73,27 +102,28 @@ class SegPLEM(Thresholded):
         weight = self.unlabelled_weight(progress)
         if not weight:
             return Losses({"labelled": self.fit(model["theta"](batch.x_l).sigmoid(), batch.y_l)})
-        y_u, posterior, threshold = self._e_step(model, batch)
-        x_m, y_m, is_true = self._mixed(batch, y_u)
-        p = model["theta"](torch.cat([batch.x_l, x_m])).sigmoid()
-        p_l, p_m = p.split([len(batch.x_l), len(x_m)])
+        e_step = self._e_step(model, batch)
+        mixed = self._mixed(batch, e_step)
+        p = model["theta"](torch.cat([batch.x_l, mixed.x])).sigmoid()
+        p_l, p_m = p.split([len(batch.x_l), len(mixed.x)])
         terms = {
             "labelled": self.fit(p_l, batch.y_l),  # M-step
-            "mixed": self.fit(p_m, y_m, where=is_true + weight * (1 - is_true)),
-            "kl": self.kl_weight * posterior.kl.mean(),
+            "mixed": self.fit(p_m, mixed.y, where=mixed.is_true + weight * mixed.is_pseudo),
+            "kl": self.kl_weight * e_step.posterior.kl.mean(),
         }
-        return Losses(terms, y_u, threshold, watch(posterior) | self._parts(p_m, y_m, is_true, weight))
+        watched = watch(e_step.posterior) | self._parts(p_m, mixed, weight)
+        return Losses(terms, e_step.y_u, e_step.threshold, watched)
 
     @torch.no_grad()
-    def _parts(self, p_m: Tensor, y_m: Tensor, is_true: Tensor, weight: float) -> dict[str, Tensor]:
+    def _parts(self, p_m: Tensor, mixed: Mixed, weight: float) -> dict[str, Tensor]:
         """The loss of the mixed images by whose label it is, for the log and the guard."""
         return {
-            "mixed_true": self.fit(p_m, y_m, where=is_true),
-            "unlabelled": weight * self.fit(p_m, y_m, where=1 - is_true),
+            "mixed_true": self.fit(p_m, mixed.y, where=mixed.is_true),
+            "unlabelled": weight * self.fit(p_m, mixed.y, where=mixed.is_pseudo),
         }
 
-    def _e_step(self, model: Model, batch: Batch) -> tuple[Tensor, Posterior, Tensor]:
-        """The average's pseudo-label of the plain image (Eq. 1), with p(T | x) and the T that was drawn from it."""
+    def _e_step(self, model: Model, batch: Batch) -> EStep:
+        """The average labels the plain image (Eq. 1)."""
         with torch.no_grad():
             features = self.theta(model).features(batch.x_u)
             p = self.theta(model).head(features).sigmoid()
@@ -102,23 +132,22 @@ class SegPLEM(Thresholded):
         y_u = pseudo_label(p, threshold)
         y_u = keep_largest(y_u, self.single_component)
         y_u = keep_nested(y_u, self.nested)
-        return y_u, posterior, threshold
+        is_sure = torch.maximum(p, 1 - p) >= self.confidence
+        return EStep(y_u, is_sure.to(p.dtype), posterior, threshold)
 
-    def _mixed(
-        self, batch: Batch, y_u: Float[Tensor, "U K *space"]
-    ) -> tuple[Tensor, Tensor, Float[Tensor, "U 1 *space"]]:
-        """Views of the unlabelled images that each share the field of view with a labelled one.
-
-        Images, labels beside pseudo-labels, and where the label is a true one.
-        """
+    def _mixed(self, batch: Batch, e_step: EStep) -> Mixed:
+        """Views of the unlabelled images that each share the field of view with a labelled one."""
         view = draw_view(batch.seeds_u, self.strength, mirror=self.mirror)
         partner = partners(len(batch.x_u), of=len(batch.x_p))
         boxes = draw_boxes(batch.seeds_u, batch.x_u.shape[2:], Sides(*self.box))
         is_true = one_way_or_other(boxes, batch.seeds_u)
         is_true = is_true * some_images(batch.seeds_u, self.exchange, like=boxes)
-        x_m = exchange(batch.x_p[partner], view.image(batch.x_u), is_true)
-        y_m = exchange(batch.y_p[partner], view.label(y_u), is_true)
-        return x_m, y_m, is_true
+        return Mixed(
+            x=exchange(batch.x_p[partner], view.image(batch.x_u), is_true),
+            y=exchange(batch.y_p[partner], view.label(e_step.y_u), is_true),
+            is_true=is_true,
+            is_pseudo=(1 - is_true) * view.label(e_step.is_sure),
+        )
 
     def after_step(self, model: Model) -> None:
         """Move the average towards the network."""
