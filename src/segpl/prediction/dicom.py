@@ -10,9 +10,9 @@ from jaxtyping import Bool
 from segpl.data.formats.image import spacing
 from segpl.data.formats.itk import holds_dicom, series_files
 from segpl.foundation.errors import UserError
+from segpl.foundation.files import draft
 from segpl.prediction.levels import HALF
 from segpl.prediction.result import Prediction
-from segpl.prediction.saving import draft
 
 MAY_BE_EMPTY = (
     *("PatientID", "PatientName", "PatientBirthDate", "PatientSex"),

@@ -11,10 +11,10 @@ from segpl.data.cache import parts_of
 from segpl.data.cases import Case
 from segpl.data.formats.image import split
 from segpl.foundation.errors import UserError
-from segpl.foundation.files import file_name
+from segpl.foundation.files import draft, file_name
 from segpl.prediction.dicom import save_dicom_seg
 from segpl.prediction.result import Prediction
-from segpl.prediction.saving import NIFTI, draft, same_format
+from segpl.prediction.saving import NIFTI, same_format
 from segpl.settings.run import WEIGHTS_FILE
 
 SETTINGS_FILE = "prediction.json"

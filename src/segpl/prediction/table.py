@@ -4,8 +4,8 @@ import csv
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from segpl.foundation.files import draft
 from segpl.prediction.numbers import Numbers
-from segpl.prediction.saving import draft
 
 COLUMNS = "case", "region", *Numbers._fields
 
