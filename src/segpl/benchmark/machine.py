@@ -1,18 +1,17 @@
 """What the machine can do and what a computation takes of it."""
 
 import ctypes
-import resource
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
-from threading import Event, Thread
 from typing import Any, NamedTuple
 
 import torch
+
+from segpl.foundation.memory import PeakMemory
 
 SIZE = 2048
 """Rows and columns of the matrices whose product sets the mark."""
@@ -55,30 +54,16 @@ def product(device: torch.device) -> Callable[[], torch.Tensor]:
     return lambda: a @ b
 
 
-def peak_memory(compute: Callable[[], Any]) -> int | None:
-    """The most bytes that the process held during a computation, looked at 200 times a second; none if unknown."""
+def peak_memory(compute: Callable[[], Any]) -> int:
+    """The most bytes that the process, or on a GPU its tensors, held during a computation."""
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
         compute()
         return torch.cuda.max_memory_allocated()
     _give_back()
-    status, highest, done = Path("/proc/self/statm"), [0], Event()
-    if not status.exists():
+    with PeakMemory() as memory:
         compute()
-        return None
-
-    def watch() -> None:
-        while not done.wait(0.005):
-            highest[0] = max(highest[0], int(status.read_text().split()[1]) * resource.getpagesize())
-
-    watcher = Thread(target=watch)
-    watcher.start()
-    try:
-        compute()
-    finally:
-        done.set()
-        watcher.join()
-    return highest[0]
+    return memory.bytes
 
 
 def _give_back() -> None:

@@ -1,11 +1,12 @@
 """A study: many runs from one file, resumable, on this machine or a cluster, with tables at the end."""
 
-import fcntl
 import json
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import write_text
@@ -62,17 +63,18 @@ def run_study(
 @contextmanager
 def _alone(out: Path) -> Iterator[None]:
     """Make the output folder this study's alone; the system lets go of it even when the study is killed."""
+    lock = FileLock(out / ".lock", timeout=0)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        lock = (out / ".lock").open("w")
+        lock.acquire()
+    except Timeout:
+        raise UserError(f"--out {out}: another study is at work there: wait, or choose another folder.") from None
     except OSError as error:
         raise UserError(f"--out {out} cannot be written ({error.strerror}): choose another folder.") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"--out {out}: another study is at work there: wait, or choose another folder.") from None
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def _within(

@@ -68,6 +68,9 @@ def start(directory: Path, threads: int) -> subprocess.Popen[bytes]:
 
 def death(code: int) -> str:
     """How a process ended that could not say it itself."""
-    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-    memory = ", as the system does when memory runs out" if code == -signal.SIGKILL else ""
-    return f"The process {how}{memory}: its last words are in {OUTPUT}."
+    how = f"ended with exit code {code}"
+    if code < 0:  # not on Windows, which has no signals
+        how = f"was ended by {signal.Signals(-code).name}"
+        if code == -signal.SIGKILL:
+            how += ", as the system does when memory runs out"
+    return f"The process {how}: its last words are in {OUTPUT}."
