@@ -3,8 +3,8 @@
 import pytest
 
 from segpl.foundation.errors import UserError
-from segpl.study import run_study
 from segpl.study.reading import read_study
+from segpl.study.running import run_study
 from segpl.study.source import Source
 
 MISTAKES = [

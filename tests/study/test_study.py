@@ -7,7 +7,7 @@ import pytest
 from filelock import FileLock
 
 from segpl.foundation.errors import UserError
-from segpl.study import run_study
+from segpl.study.running import run_study
 
 
 @pytest.fixture

@@ -149,7 +149,7 @@ def _in_both_parts(dataset: Dataset) -> Iterator[str]:
 
 def _estimate(diagnosis: Diagnosis, dataset: Dataset) -> None:
     """What a run would be like here: the plan, and one step of it timed on this machine."""
-    run, task = plan_run(diagnosis.folder, {"method": "segpl-em"}), dataset.task
+    run, task = plan_run(diagnosis.folder, {"method": "segpl-em"}, dataset=dataset), dataset.task
     diagnosis.plan = {key: (_setting(run, key), why) for key, why in run.why.items()}
     diagnosis.seconds_per_step = seconds_per_step(run, task)
     voxels = sum(int(np.prod(finding.shape)) for finding in diagnosis.findings if finding.part == "training")

@@ -56,7 +56,7 @@ def expand(study: Study, source: Source, out: Path) -> list[Job]:
             for number, entry in enumerate(study.methods):
                 with source.blame(("budgets", place), ("methods", number), ("settings",)):
                     settings = {"batch": BATCH, **common, **entry.settings}
-                    run = _run(data, settings, entry, budget, seed, plans)
+                    run = _run(data, dataset, settings, entry, budget, seed, plans)
                     _check(run, dataset)
                     jobs.append(Job(entry.label, budget.label, seed, run, _identity(run, study, dataset)))
     return jobs
@@ -86,6 +86,7 @@ def _common(study: Study, source: Source) -> dict[str, Any]:
 
 def _run(
     data: Path,
+    dataset: Dataset,
     settings: dict[str, Any],
     entry: Entry,
     budget: Budget,
@@ -97,7 +98,7 @@ def _run(
     method = for_method(settings["method"], entry.method["name"]) | entry.method
     key = json.dumps({**shared, "method": None}, sort_keys=True, default=str)
     if key not in plans:
-        plans[key] = plan_settings(data, shared | {"method": method}, "the run")
+        plans[key] = plan_settings(data, shared | {"method": method}, "the run", dataset)
     return finish_run(data, shared | {"method": method}, plans[key], "the run")
 
 

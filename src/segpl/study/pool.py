@@ -11,14 +11,7 @@ from typing import NamedTuple
 
 from segpl.study.work import OUTPUT, fail
 
-WORK = """
-import os, threading
-threading.Thread(target=lambda: (os.read(0, 1), os._exit(1)), daemon=True).start()
-from segpl.study.work import main
-main()
-"""
-"""Standard input is a pipe from the study: it closes even when the study is killed, and the process ends with it."""
-COMMAND = [sys.executable, "-c", WORK]
+COMMAND = [sys.executable, "-m", "segpl.study.worker"]
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 

@@ -234,5 +234,5 @@ def _optuna() -> Any:
         import optuna
     except ImportError:
         raise UserError("segpl search needs Optuna: pip install '.[search]' in segpl's folder.") from None
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)  # its warning of a failed trial is a traceback
     return optuna

@@ -4,7 +4,6 @@ The directory says what is wanted (`run.yaml`, `evaluation.json`), and what beca
 """
 
 import json
-import sys
 import time
 import traceback
 from dataclasses import asdict, dataclass
@@ -17,7 +16,7 @@ from segpl.evaluation import evaluate
 from segpl.evaluation.shifts import parse_shifts
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import write_text
-from segpl.settings.run import RUN_FILE, Run, read_run
+from segpl.settings.run import Run, read_run
 from segpl.training.loop import train
 
 EVALUATION, DONE, FAILED, OUTPUT = "evaluation.json", "done.json", "failed.txt", "output.log"
@@ -79,12 +78,3 @@ def result(directory: Path, evaluation: Evaluation) -> dict[str, Any] | None:
     contents = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     whole = contents.get("evaluation") == asdict(evaluation) and (directory / contents["scores"]).is_file()
     return contents if whole else None
-
-
-def main() -> None:
-    """Work on the directory that the command names."""
-    directory = Path(sys.argv[1])
-    # What the run says that it was called by: a command that makes it again.
-    settings = ["--config", str(directory / RUN_FILE), "--out", str(directory)]
-    sys.argv = ["segpl", "train", str(read_run(directory).data), *settings]
-    work(directory)

@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader
 
 from segpl.data.batches import Steps, keep_slices
 from segpl.data.cache import Cache, default_folder
+from segpl.data.cases import Dataset
 from segpl.data.layouts import read_dataset
 from segpl.data.preparation import Volume
 from segpl.data.splits import TrainingCases, training_cases
@@ -191,17 +192,19 @@ def train(
     cache: Cache | None = None,
     processes: Processes = ALONE,
     watchers: Sequence[lightning.Callback] = (),
+    dataset: Dataset | None = None,
 ) -> Path:
     """Train and leave everything in `directory`; with `resume`, go on from its last checkpoint.
 
     Several processes share the images of each step: the gradient, and so the run, is that of one process.
+    `dataset` is what the data folder holds, if that has been read already.
     """
     cache = cache or Cache(default_folder())
     if is_first():
         _check(run, directory, resume, processes)
     if (directory / WEIGHTS_FILE).is_file():
         return directory
-    dataset = read_dataset(run.data)
+    dataset = dataset or read_dataset(run.data)
     cases = training_cases(dataset, run.labelled, run.seed, run.validation, run.test)
     if run.method.uses_unlabelled() and not cases.unlabelled:
         raise UserError(
