@@ -49,8 +49,11 @@ def from_memory(image: Any, spacing: Sequence[float] | None, orientation: str | 
         voxels = np.asanyarray(image.dataobj).reshape(x, y, z, channels(name, others))
         values, affine = np.moveaxis(voxels, -1, 0), image.affine
         header = image.header if isinstance(image.header, nibabel.Nifti1Header) else None
-    else:
+    elif hasattr(image, "GetDirection"):  # of SimpleITK, which is slow to import
         values, affine = from_itk(image)
+    else:
+        kind = type(image).__name__
+        raise UserError(f"a {kind} is no scan: give one file, array, nibabel image or SimpleITK image at a time.")
     scan = Scan(Case("scan", "scan", (name,)), [Image(name, values, affine)], None)
     return scan, Frame(values.shape[1:], affine, orientation, header)
 
