@@ -30,7 +30,10 @@ class DeepEnsemble(Method):
     def __post_init__(self) -> None:
         """What members learn by is their own affair: said here, it would be forgotten."""
         if self.objective != Method.objective:
-            raise UserError(f"deep-ensemble has no objective of its own: --set method.base.objective={self.objective}.")
+            raise UserError(
+                f"deep-ensemble has no objective of its own: --set method.base.objective={self.objective}.",
+                where=("objective",),
+            )
 
     def build(self, network: Callable[[], UNet]) -> nn.Module:
         """Each member with first weights of its own."""
