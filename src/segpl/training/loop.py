@@ -65,6 +65,7 @@ class Learner(lightning.LightningModule):
         self.probe = steps[0]
         self.reference = reference
         self.caution, self.healthy = 1.0, False
+        self.validation_counts = True
         self.milestones: dict[str, float] = {}
         self.validated: list[Tensor] = []
         self.operations = self._count()  # first: the compiler gives up on a network that was called in a count
