@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from segpl.foundation.device import has_gpu
 from segpl.foundation.memory import PeakMemory
 
 SIZE = 2048
@@ -42,7 +43,7 @@ def interleaved(tasks: Mapping[str, Callable[[], Any]], repeats: int) -> dict[st
         for name, task in tasks.items():
             started = time.perf_counter()
             task()
-            if torch.cuda.is_available():
+            if has_gpu():
                 torch.cuda.synchronize()
             seconds[name].append(time.perf_counter() - started)
     return {name: Timing(found) for name, found in seconds.items()}
@@ -56,7 +57,7 @@ def product(device: torch.device) -> Callable[[], torch.Tensor]:
 
 def peak_memory(compute: Callable[[], Any]) -> int:
     """The most bytes that the process, or on a GPU its tensors, held during a computation."""
-    if torch.cuda.is_available():
+    if has_gpu():
         torch.cuda.reset_peak_memory_stats()
         compute()
         return torch.cuda.max_memory_allocated()

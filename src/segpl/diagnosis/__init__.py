@@ -51,6 +51,7 @@ class Diagnosis:
     plan: dict[str, tuple[Any, str]] = field(default_factory=dict)
     """What a training would choose, and why."""
     seconds_per_step: float = 0.0
+    """Of a training on this machine, as `training.pace` measures it."""
     gigabytes: float = 0.0
     """What the prepared training images take on disk."""
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import torch
-
 from segpl.data.cache import parts_of
 from segpl.data.cases import Case, Dataset, Task
 from segpl.data.layouts import read_dataset
@@ -17,6 +15,7 @@ from segpl.data.splits import cases_for_test
 from segpl.evaluation.judging import Judge
 from segpl.evaluation.ledger import Ledger, Tables
 from segpl.evaluation.shifts import Clean, Shift
+from segpl.foundation.device import choose_device
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import file_name, write_text
 from segpl.foundation.progress import console, track
@@ -50,7 +49,7 @@ def evaluate(
     if not cases:
         raise UserError(f"{dataset.folder} has no labelled test case: add some to its test part.")
     suffix = (f"-{data.resolve().name}" if data else "") + (f"-{samples}-samples" if samples > 1 else "")
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = choose_device()
     model = load_model(directory, run).to(device).requires_grad_(False)
     masks, probabilities, measured = (
         directory / f"{kind}{suffix}" for kind in ("masks", "probabilities", "evaluation")

@@ -19,6 +19,7 @@ from segpl.data.layouts import read_dataset
 from segpl.data.preparation import Scan, channels_of, complaints, load, read, unprepared
 from segpl.exporting.places import new_folder
 from segpl.exporting.program import Trained, read_trained
+from segpl.foundation.device import choose_device
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import file_name, write_nifti, write_text
 from segpl.foundation.progress import console, track
@@ -130,7 +131,7 @@ def _pseudo_labelled(
     draft: Path, cases: Sequence[Case], trained: Trained, values: Values, accept: float
 ) -> Iterator[dict[str, Any]]:
     """Predict each case, write it if it is good enough, and tell."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = choose_device()
     for case in track(cases, "Labelling unlabelled scans"):
         found = pseudo_label(case, trained, device)
         accepted = found.expected_dice >= accept  # never of NaN

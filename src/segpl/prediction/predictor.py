@@ -11,6 +11,7 @@ from jaxtyping import Float, UInt16
 from torch import Tensor, nn
 
 from segpl.data.cases import Task
+from segpl.foundation.device import choose_device
 from segpl.foundation.errors import UserError
 from segpl.inference.model import load_model
 from segpl.inference.temperature import tempered
@@ -108,6 +109,6 @@ def load(directory: str | Path, device: str = "auto") -> Predictor:
     """The predictor of a run directory made by `segpl train`, on the GPU if there is one, or where `device` says."""
     directory = Path(directory)
     run, task = read_run(directory), read_task(directory)
-    chosen = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    chosen = choose_device(device)
     model = load_model(directory, run).to(chosen).requires_grad_(False)
-    return Predictor(run, task, model, torch.device(chosen), run.orientation)
+    return Predictor(run, task, model, chosen, run.orientation)

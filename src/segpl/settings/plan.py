@@ -16,6 +16,7 @@ from segpl.data.formats.image import split
 from segpl.data.preparation import channels_of, is_ct, read
 from segpl.data.splits import TrainingCases
 from segpl.foundation import memory
+from segpl.foundation.device import has_gpu
 from segpl.foundation.progress import track
 from segpl.networks.unet import strides
 from segpl.settings.context import PLANE, VOLUME, Surroundings, plan_patch, plan_spacing, step_to_fit, surroundings
@@ -146,7 +147,7 @@ def _steps() -> Planned:
 
     Longer trainings were not compared, and none was made on a GPU.
     """
-    if torch.cuda.is_available():
+    if has_gpu():
         return Planned(STEPS_ON_GPU, "more than on a processor, where a step takes longer")
     return Planned(STEPS, "curves still rise at 1000 steps, and twice as many take minutes on planes")
 
@@ -271,7 +272,7 @@ def _gigabytes(batch: int, numbers: int) -> float:
 
 def free_memory() -> int:
     """Bytes that are free now, on the GPU if there is one."""
-    if torch.cuda.is_available():
+    if has_gpu():
         return int(torch.cuda.mem_get_info()[0])
     return memory.free()
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from segpl.em.types import Batch
+from segpl.foundation.device import device_name, has_gpu
 from segpl.foundation.files import write_text
 from segpl.foundation.memory import PeakMemory
 from segpl.methods.base import Method
@@ -68,14 +69,14 @@ class Cost(Callback):
             "steps_timed": len(self.seconds),
             "peak_memory_bytes": self._peak_memory(),
             "processes": trainer.world_size,
-            "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+            "device": device_name(),
             "threads": torch.get_num_threads(),
         }
         write_text(self.file, json.dumps(contents, indent=2) + "\n")
 
     def _peak_memory(self) -> int:
         """The most bytes that the process, or on a GPU its tensors, held in the training."""
-        if torch.cuda.is_available():
+        if has_gpu():
             return torch.cuda.max_memory_allocated()
         return self.memory.bytes
 
