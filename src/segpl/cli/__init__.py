@@ -7,8 +7,8 @@ import traceback
 from collections.abc import Sequence
 
 from segpl.cli.parser import command_line
+from segpl.foundation.command import started_by
 from segpl.foundation.errors import UserError
-from segpl.foundation.provenance import started_by
 
 DONE = 0
 UNEXPECTED = 1

@@ -4,27 +4,13 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from datetime import UTC, datetime
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
+from segpl.foundation.command import current_command
 from segpl.foundation.files import write_text
-
-_command: ContextVar[Sequence[str]] = ContextVar("command", default=())
-
-
-@contextmanager
-def started_by(command: Sequence[str]) -> Iterator[None]:
-    """Note the command that the user gave: what is made inside this block came from it."""
-    token = _command.set(command)
-    try:
-        yield
-    finally:
-        _command.reset(token)
 
 
 def write_provenance(file: Path, data: Path) -> None:
@@ -35,7 +21,7 @@ def write_provenance(file: Path, data: Path) -> None:
     before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else []
     packages = ("segpl", "torch", "lightning", "monai", "numpy", "nibabel")
     contents = {
-        "command": [*_command.get()] or _equivalent(file.parent, data),
+        "command": current_command() or _equivalent(file.parent, data),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "code": code_hash(),
