@@ -8,10 +8,34 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 if TYPE_CHECKING:
-    from segpl.api import Prediction, Predictor, load, train
+    from segpl.api import (
+        Prediction,
+        Predictor,
+        compare,
+        doctor,
+        evaluate,
+        export,
+        load,
+        predict,
+        rank,
+        report,
+        train,
+    )
 
 __version__ = "0.1.0"
-__all__ = ["Prediction", "Predictor", "load", "train"]
+__all__ = [
+    "Prediction",
+    "Predictor",
+    "compare",
+    "doctor",
+    "evaluate",
+    "export",
+    "load",
+    "predict",
+    "rank",
+    "report",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -21,3 +45,8 @@ def __getattr__(name: str) -> Any:
     from segpl import api
 
     return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    """The public functions too, though they are not imported yet."""
+    return sorted({*globals(), *__all__})

@@ -15,6 +15,7 @@ from segpl.data.cache import Cache, open_volume, write_volume
 from segpl.data.cases import Case
 from segpl.data.layouts import read_dataset
 from segpl.data.preparation import Preparation, Volume, load
+from segpl.foundation.files import DRAFT
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def test_voxels_beside_a_header_are_part_of_the_key(tmp_path):
 
 def test_what_a_kill_left_half_built_is_not_trusted(data, tmp_path, monkeypatch):
     cache, cases = Cache(tmp_path / "cache"), labelled(data)[:1]
-    monkeypatch.setattr(Path, "rename", lambda *_: os._exit(9))
+    monkeypatch.setattr(segpl.data.cache, "write_volume", lambda *_: os._exit(9))
     pid = os.fork()
     if pid == 0:
         cache.volumes(cases, data.task, Preparation())
@@ -101,7 +102,7 @@ def test_what_a_kill_left_half_built_is_not_trusted(data, tmp_path, monkeypatch)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
     monkeypatch.undo()
     left = list((tmp_path / "cache/volumes").iterdir())
-    assert [each.name.startswith("part-") for each in left] == [True]
+    assert [each.name.startswith(DRAFT) for each in left] == [True]
     assert same(cache.volumes(cases, data.task, Preparation())[0], load(cases[0], data.task, Preparation()))
 
 
@@ -121,7 +122,7 @@ def test_two_processes_on_a_cold_cache_both_succeed(data, tmp_path):
     assert printed[0] == printed[1]
     entries = list((tmp_path / "cache/volumes").iterdir())
     assert len(entries) == len(data.training)
-    assert not any(entry.name.startswith("part-") for entry in entries)
+    assert not any(entry.name.startswith(DRAFT) for entry in entries)
 
 
 def test_the_cache_stays_below_its_limit(data, tmp_path):

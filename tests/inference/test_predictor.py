@@ -137,3 +137,9 @@ def test_a_slice_seen_from_the_side_does_not_fit_a_network_of_slices(run_directo
 def test_a_folder_of_several_scans_is_not_one(run_directory, tumours):
     with pytest.raises(UserError, match=r"tumours holds 6 scans: give one\."):
         load(run_directory).predict(tumours)
+
+
+@pytest.mark.parametrize("image", [[np.zeros((8, 8, 3))] * 2, None, 3.0])
+def test_what_is_no_scan_is_one_sentence(image, run_directory):
+    with pytest.raises(UserError, match=r"a \w+ is no scan: give one file, array"):
+        load(run_directory).predict(image)

@@ -129,6 +129,18 @@ def test_masks_never_replace_their_scans(run_directory, tmp_path):
     assert names(tmp_path) == ["scan.nii.gz"]
 
 
+def test_when_all_scans_fail_there_is_no_word_of_others(run_directory, tmp_path):
+    folder = tmp_path / "scans"
+    folder.mkdir()
+    for number in range(2):
+        (folder / f"corrupt{number}.nii.gz").write_bytes(b"no image")
+    with pytest.raises(UserError) as caught:
+        predict_files(run_directory, [folder], Order(tmp_path / "out"))
+    first, *sentences = str(caught.value).splitlines()
+    assert first == "all 2 scans failed:"
+    assert len(sentences) == 2
+
+
 def test_bad_scans_among_ten_are_named_and_the_others_written(run_directory, tmp_path):
     folder = tmp_path / "scans"
     for number in range(6):

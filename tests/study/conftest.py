@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from segpl.study import pool, run_study
+from segpl.study import pool
 from segpl.study.jobs import expand
 from segpl.study.reading import read_study
+from segpl.study.running import run_study
 
 SMALL = """\
 title: Small

@@ -9,8 +9,8 @@ from threading import Thread
 import pytest
 
 from segpl.foundation.errors import UserError
-from segpl.study import run_study
 from segpl.study.cluster import LostError, Share, _places, _share, _wanted, on_machine
+from segpl.study.running import run_study
 from segpl.study.work import Evaluation, prepare
 
 

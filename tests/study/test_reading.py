@@ -3,8 +3,8 @@
 import pytest
 
 from segpl.foundation.errors import UserError
-from segpl.study import run_study
 from segpl.study.reading import read_study
+from segpl.study.running import run_study
 from segpl.study.source import Source
 
 MISTAKES = [
@@ -33,7 +33,7 @@ MISTAKES = [
     ("budgets: [1]", "budgets: [one]", "line 7, budgets[1]: a budget is 'one', but it takes a number or settings"),
     ("budgets: [1]", "budgets: [{slices: 0}]", "line 7, budgets[1].slices: the run: slices is 0"),
     ("seeds: [0, 1]", "seeds: []", "line 8, seeds: seeds is [], but it takes a list of one or more"),
-    ("seeds: [0, 1]", "seeds: [0, -1]", "line 8, seeds: seeds.1 is -1, but"),
+    ("seeds: [0, 1]", "seeds: [0, -1]", "line 8, seeds[2]: seeds.1 is -1, but"),
     ("seeds: [0, 1]", "seeds: [1, 1]", "line 8, seeds: seeds are listed twice"),
     ("ood=0.1", "odd=0.1", "line 10, shifts[1]: --shift odd=0.1 is not a shift"),
     ("title: Small", "samples: 0\ntitle: Small", "line 1, samples: samples is 0, but"),
@@ -105,3 +105,21 @@ def test_every_value_knows_its_line(tmp_path):
     assert lines[("b", 0, "d")] == 4
     assert lines[("b", 1)] == 5
     assert lines[("50", "e")] == 6
+
+
+def test_a_mistake_is_found_where_it_is_and_not_where_a_word_of_its_sentence_stands(tmp_path):
+    """The sentence names `steps`, which stands in the file, but it is `patch` that is wrong."""
+    (tmp_path / "file.yaml").write_text("settings:\n  steps: 4\n  patch: [1, 2]\n  method.alpha: 3\n")
+    source = Source(tmp_path / "file.yaml")
+
+    def sentence(where):
+        with pytest.raises(UserError) as error, source.blame(("settings",)):
+            raise UserError("steps of such patches are too large.", where)
+        return str(error.value).removeprefix(str(source.file))
+
+    assert sentence(("patch",)).startswith(", line 3, settings.patch: steps of")
+    assert sentence(("patch", 1)).startswith(", line 3, settings.patch[2]: ")
+    assert sentence(("patch", 9)).startswith(", line 3, settings.patch: ")
+    assert sentence(("method", "alpha")).startswith(", line 4, settings.method.alpha: ")
+    assert sentence(("ratio",)).startswith(", line 1, settings: ")
+    assert sentence(()).startswith(", line 1, settings: ")

@@ -7,12 +7,12 @@ import subprocess
 import sys
 import time
 
-from segpl.study import run_study
+from segpl.study.running import run_study
 
 CODE = """
 import sys
 from pathlib import Path
-from segpl.study import run_study
+from segpl.study.running import run_study
 run_study(Path(sys.argv[1]), Path(sys.argv[2]), workers=2)
 """
 

@@ -1,13 +1,13 @@
 """A study with workers that pretend: what is done again, what is not, and what is said of failures."""
 
-import fcntl
 import json
 
 import pandas as pd
 import pytest
+from filelock import FileLock
 
 from segpl.foundation.errors import UserError
-from segpl.study import run_study
+from segpl.study.running import run_study
 
 
 @pytest.fixture
@@ -117,10 +117,10 @@ def test_two_workers_give_the_same_tables(study_file, out, pretend, tmp_path):
 
 def test_two_studies_do_not_share_a_folder(study_file, out, pretend):
     out.mkdir()
-    with (out / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(UserError, match="another study is at work there"):
-            run_study(study_file, out)
+    lock = FileLock(out / ".lock")
+    with lock, pytest.raises(UserError, match="another study is at work there"):
+        run_study(study_file, out)
+    assert run_study(study_file, out) == 0, "it is free again"
 
 
 def test_a_budget_of_time_says_what_it_costs_and_leaves_out_whole_seeds(study_file, out, pretend, capsys):

@@ -128,6 +128,29 @@ def test_the_guard_returns_to_the_last_healthy_checkpoint(tumours, tmp_path, mon
     assert log["learning_rate"].is_monotonic_decreasing, "the decay goes on"
 
 
+def test_the_score_of_weights_that_were_replaced_stays_in_the_log_and_keeps_no_checkpoint(
+    tumours, tmp_path, monkeypatch
+):
+    """Every validation but the first is followed by a return: only the first can be the best."""
+    judgements = iter([None, "empty", "empty", "empty"])
+    monkeypatch.setattr("segpl.training.guard.collapse", lambda *_: next(judgements))
+    scores = iter([0.1, 0.9, 0.8, 0.7])
+    monkeypatch.setattr("segpl.training.loop.iou", lambda *_: torch.tensor([next(scores)]))
+    log = run(tumours, tmp_path / "run", alpha=0.1, steps=8, validate_every=2)
+    assert log["validation_iou"].dropna().tolist() == pytest.approx([0.1, 0.9, 0.8, 0.7])
+    best = torch.load(tmp_path / "run/checkpoints/best.ckpt", weights_only=False)
+    assert best["global_step"] == 2
+
+
+def test_a_run_whose_only_validation_does_not_count_keeps_its_last_weights(tumours, tmp_path, monkeypatch):
+    monkeypatch.setattr("segpl.training.guard.collapse", lambda *_: "empty")
+    monkeypatch.setattr(Guard, "_acts", lambda self, learner: 2)  # the second time it begins again
+    monkeypatch.setattr(Guard, "YOUNG", -1)
+    run(tumours, tmp_path / "run", alpha=0.1, steps=2, validate_every=2)
+    assert not (tmp_path / "run/checkpoints/best.ckpt").exists()
+    assert (tmp_path / "run/model.safetensors").is_file()
+
+
 def test_the_guard_makes_up_no_validation_where_there_is_none(tumours, tmp_path, monkeypatch):
     judgements = iter([None, "empty", None])
     monkeypatch.setattr("segpl.training.guard.collapse", lambda *_: next(judgements))

@@ -259,7 +259,7 @@ def test_a_processor_trains_in_full_precision(tumours, tmp_path):
 
 
 def test_a_training_says_beforehand_how_long_it_will_take(planned, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("segpl.training.loop.seconds_per_step", lambda run, task: 102.0)
+    monkeypatch.setattr("segpl.training.pace.seconds_per_step", lambda run, task: 102.0)
     train(planned("supervised"), tmp_path / "run")
     seconds = 5 * 102 / 0.85  # the rest of the time goes into views, validation and checkpoints
     assert f"5 steps: about {in_words(seconds)} of training on this machine" in capsys.readouterr().err

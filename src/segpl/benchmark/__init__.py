@@ -17,6 +17,7 @@ from segpl.benchmark.machine import PRODUCT, interleaved, product, start_up
 from segpl.benchmark.predicting import measure_prediction
 from segpl.benchmark.road import measure_road, measure_waiting
 from segpl.benchmark.steps import BRATS, CARVE, PLAIN, measure_steps
+from segpl.foundation.device import choose_device, device_name
 from segpl.foundation.files import write_text
 from segpl.methods import BASELINE, DEFAULT, METHODS
 from segpl.methods.cps import CPS
@@ -30,11 +31,11 @@ COMPILED = (*QUICK, SegPLVI.name(), DEFAULT, CPS.name())
 
 def benchmark(out: Path, quick: bool, repeats: int) -> dict[str, Any]:
     """Measure everything in this one process, print the tables, and keep the numbers in `out`."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = choose_device()
     mark = interleaved({"product": product(device)}, 20)["product"]
     found: dict[str, Any] = {
         "machine": {"system": platform.platform(), "processors": os.cpu_count(), "threads": torch.get_num_threads()},
-        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "device": device_name(),
         "torch": torch.__version__,
         "product_flops_per_second": PRODUCT / mark.median,
         "product_spread": mark.spread,

@@ -1,18 +1,18 @@
 """What the machine can do and what a computation takes of it."""
 
 import ctypes
-import resource
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
-from threading import Event, Thread
 from typing import Any, NamedTuple
 
 import torch
+
+from segpl.foundation.device import has_gpu
+from segpl.foundation.memory import PeakMemory
 
 SIZE = 2048
 """Rows and columns of the matrices whose product sets the mark."""
@@ -43,7 +43,7 @@ def interleaved(tasks: Mapping[str, Callable[[], Any]], repeats: int) -> dict[st
         for name, task in tasks.items():
             started = time.perf_counter()
             task()
-            if torch.cuda.is_available():
+            if has_gpu():
                 torch.cuda.synchronize()
             seconds[name].append(time.perf_counter() - started)
     return {name: Timing(found) for name, found in seconds.items()}
@@ -55,30 +55,16 @@ def product(device: torch.device) -> Callable[[], torch.Tensor]:
     return lambda: a @ b
 
 
-def peak_memory(compute: Callable[[], Any]) -> int | None:
-    """The most bytes that the process held during a computation, looked at 200 times a second; none if unknown."""
-    if torch.cuda.is_available():
+def peak_memory(compute: Callable[[], Any]) -> int:
+    """The most bytes that the process, or on a GPU its tensors, held during a computation."""
+    if has_gpu():
         torch.cuda.reset_peak_memory_stats()
         compute()
         return torch.cuda.max_memory_allocated()
     _give_back()
-    status, highest, done = Path("/proc/self/statm"), [0], Event()
-    if not status.exists():
+    with PeakMemory() as memory:
         compute()
-        return None
-
-    def watch() -> None:
-        while not done.wait(0.005):
-            highest[0] = max(highest[0], int(status.read_text().split()[1]) * resource.getpagesize())
-
-    watcher = Thread(target=watch)
-    watcher.start()
-    try:
-        compute()
-    finally:
-        done.set()
-        watcher.join()
-    return highest[0]
+    return memory.bytes
 
 
 def _give_back() -> None:

@@ -1,6 +1,5 @@
 """The road from disk to batch: what a step waits for its images, and that more cases make it no longer."""
 
-import resource
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from segpl.data.batches import Steps
 from segpl.data.cache import open_volume, write_volume
 from segpl.data.cases import Case
 from segpl.data.preparation import Volume
+from segpl.foundation.memory import held_without_files
 from segpl.foundation.progress import track
 
 SMALL = (48, 48, 8)
@@ -40,7 +40,7 @@ def measure_road(counts: Sequence[int], configuration: Configuration, repeats: i
             road = _steps(made, configuration, (*SMALL[:2], 8)[: len(configuration.patch)])
             steps = range(repeats)
             timing = interleaved({"batch": iter(map(road.__getitem__, steps)).__next__}, repeats)["batch"]
-            rows.append({"cases": count, "seconds": timing.median, "memory_bytes": _resident()})
+            rows.append({"cases": count, "seconds": timing.median, "memory_bytes": held_without_files()})
     return rows
 
 
@@ -61,12 +61,3 @@ def _volumes(folder: Path, numbers: range, shape: tuple[int, int, int], configur
         (folder / case.name).mkdir()
         write_volume(folder / case.name, Volume(case, torch.randn(configuration.inputs, *shape, generator=draw), y))
     return [open_volume(folder / case.name, case) for case in cases]
-
-
-def _resident() -> int:
-    """Bytes that the process holds now, without the pages of files: those the system takes back when it needs them."""
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    line = next(line for line in status.read_text().splitlines() if line.startswith("RssAnon"))
-    return 1024 * int(line.split()[1])

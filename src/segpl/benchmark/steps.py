@@ -12,6 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from segpl.benchmark.machine import PRODUCT, interleaved, peak_memory, product
 from segpl.benchmark.reference import as_monai_gives_it
 from segpl.em.types import Batch, Losses
+from segpl.foundation.device import choose_device
 from segpl.foundation.progress import track
 from segpl.methods import BASELINE, METHODS
 from segpl.methods.base import Method
@@ -57,7 +58,7 @@ def measure_steps(
     configuration: Configuration, methods: Sequence[str], repeats: int, compiled: bool
 ) -> Iterator[dict[str, Any]]:
     """A row for the reference and for each method: time, operations, share of the mark, ratio to supervised, memory."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = choose_device()
     torch._dynamo.config.recompile_limit = 1000  # every method has networks of its own
     tasks: dict[str, Callable[[], Any]] = {"product": product(device), REFERENCE: _reference(configuration, device)}
     tasks |= {name: _learning(configuration, METHODS[name](), device, compiled) for name in methods}

@@ -1,8 +1,14 @@
-"""The commands as functions of their options: thin, and each imports what it needs when it runs."""
+"""The commands as functions of their options: thin, and each imports what it needs when it runs.
+
+A command returns its exit code, or nothing if all went well.
+"""
 
 import argparse
 import json
 import sys
+from collections.abc import Callable
+
+from segpl import api
 
 
 def demo(options: argparse.Namespace) -> None:
@@ -20,110 +26,109 @@ def phantom(options: argparse.Namespace) -> None:
     print(f"{options.subjects} {options.task} phantoms in {options.out}")
 
 
-def doctor(options: argparse.Namespace) -> None:
+def doctor(options: argparse.Namespace) -> int:
     """Say what is in a data folder and what is wrong with it, in plain words."""
-    from segpl.diagnosis import examine
     from segpl.diagnosis.fix import write_fixed
     from segpl.diagnosis.words import as_json, print_diagnosis
 
-    diagnosis = examine(options.data)
+    diagnosis = api.doctor(options.data)
     if options.json:
         print(json.dumps(as_json(diagnosis), indent=2))
     else:
         print_diagnosis(diagnosis)
     if options.fix:
         left_out = write_fixed(diagnosis, options.fix)
-        print(
-            f"repaired copy in {options.fix}" + (f", without {', '.join(left_out)}" if left_out else ""),
-            file=sys.stderr,
-        )
-    if diagnosis.problems:
-        sys.exit(2)
+        without = f", without {', '.join(left_out)}" if left_out else ""
+        print(f"repaired copy in {options.fix}{without}", file=sys.stderr)
+    return 2 if diagnosis.problems else 0
 
 
 def train(options: argparse.Namespace) -> None:
     """Train a model on a folder of labelled and unlabelled scans."""
-    from segpl.data.cache import Cache, default_folder
-    from segpl.data.layouts import read_dataset
-    from segpl.foundation.named import merged
-    from segpl.foundation.processes import is_first, taking_part
-    from segpl.settings.choices import asked_before, for_method, preset
-    from segpl.settings.planning import plan_run
-    from segpl.settings.run import read_yaml
-    from segpl.training.checkpoints import begun
-    from segpl.training.loop import train
-    from segpl.training.pace import within_minutes
+    from segpl.foundation.processes import is_first
+    from segpl.settings.run import read_run
 
-    settings = asked_before(options.out, options.resume)
-    if options.config:
-        settings |= read_yaml(preset(options.config))
-    settings["method"] = for_method(settings["method"], options.method)
     flags = {"labelled": options.labelled, "steps": options.steps, "seed": options.seed}
     given = {key: value for key, value in flags.items() if value is not None}
-    source = str(options.config or "the settings")
-    run = plan_run(options.data, merged(settings, given | dict(options.set)), source)
-    if options.minutes and not begun(options.out):
-        run = within_minutes(run, read_dataset(run.data).task, options.minutes)
-    cache = Cache(options.cache or default_folder(), 1e9 * options.cache_limit)
-    processes = taking_part(options.devices, options.nodes)
-    train(run, options.out, options.resume, cache, processes)
+    directory = api.train(
+        options.data,
+        options.out,
+        method=options.method,
+        config=options.config,
+        settings=given | dict(options.set),
+        minutes=options.minutes,
+        resume=options.resume,
+        cache=options.cache,
+        cache_limit=options.cache_limit,
+        devices=options.devices,
+        nodes=options.nodes,
+    )
     if is_first():
-        cache.report()
-        print(f"{run.method.name()} is trained: {options.out}")
+        print(f"{read_run(directory).method.name()} is trained: {directory}")
 
 
 def evaluate(options: argparse.Namespace) -> None:
     """Score a trained run on the test cases: masks and scores.csv."""
-    from segpl.evaluation import evaluate
-    from segpl.evaluation.shifts import parse_shifts
     from segpl.reporting.tables import print_summary, read_scores
 
-    shifts = parse_shifts(options.shift)
-    file = evaluate(options.run, options.data, shifts, options.out, options.samples, options.tolerance)
+    file = api.evaluate(
+        options.run,
+        data=options.data,
+        shifts=options.shift,
+        samples=options.samples,
+        tolerance=options.tolerance,
+        out=options.out,
+    )
     print_summary(read_scores([file]))
     print(f"scores: {file}")
 
 
 def predict(options: argparse.Namespace) -> None:
     """Write the masks of new scans, each in the scan's own geometry, with uncertainty if wanted."""
-    from segpl.inference.temperature import fitted_temperature
-    from segpl.prediction import predict_files
-    from segpl.prediction.orders import Order
-
-    temperature = options.temperature or fitted_temperature(options.run)
-    order = Order(options.out, options.samples, temperature, options.probabilities, options.format)
-    print(f"masks and {predict_files(options.run, options.inputs, order)}")
+    table = api.predict(
+        options.run,
+        options.inputs,
+        options.out,
+        samples=options.samples,
+        temperature=options.temperature,
+        probabilities=options.probabilities,
+        format=options.format,
+    )
+    print(f"masks and {table}")
 
 
 def rank(options: argparse.Namespace) -> None:
     """Say which scans to label next, most useful first, and why."""
-    from segpl.ranking import rank
-
-    print(f"ranking: {rank(options.run, options.inputs, options.out, options.count, options.order, options.samples)}")
+    file = api.rank(
+        options.run,
+        options.inputs,
+        out=options.out,
+        count=options.count,
+        order=options.order,
+        samples=options.samples,
+    )
+    print(f"ranking: {file}")
 
 
 def export(options: argparse.Namespace) -> None:
     """Hand a trained run over: as an ONNX model, a MONAI bundle, or an nnU-Net data set with pseudo-labels."""
-    from segpl.exporting import export
-
-    print(f"{options.format}: {export(options.run, options.format, options.out)}")
+    print(f"{options.format}: {api.export(options.run, options.format, options.out)}")
 
 
 def report(options: argparse.Namespace) -> None:
     """Write one HTML file about a run, several runs or a study: the verdict, figures, every case."""
-    from segpl.reporting.page import write_report
-
-    print(f"report: {write_report(options.folders, options.out)}")
+    print(f"report: {api.report(options.folders, out=options.out)}")
 
 
-def study(options: argparse.Namespace) -> None:
+def study(options: argparse.Namespace) -> int:
     """Train, score and tabulate all runs that a study file lists."""
-    from segpl.study import run_study
+    from segpl.study.running import run_study
 
     failed = run_study(options.file, options.out, options.data, options.on, options.workers, options.budget)
-    if failed:
-        print(f"{failed} runs failed: see failed.txt in their directories; the same command tries them again.")
-        sys.exit(1)
+    if not failed:
+        return 0
+    print(f"{failed} runs failed: see failed.txt in their directories; the same command tries them again.")
+    return 1
 
 
 def search(options: argparse.Namespace) -> None:
@@ -136,9 +141,7 @@ def search(options: argparse.Namespace) -> None:
 
 def compare(options: argparse.Namespace) -> None:
     """Say whether the unlabelled scans helped: runs of methods against runs of a baseline on the same test subjects."""
-    from segpl.reporting.comparison import print_comparison
-
-    print_comparison(options.runs, options.baseline)
+    api.compare(options.runs, baseline=options.baseline)
 
 
 def benchmark(options: argparse.Namespace) -> None:
@@ -147,3 +150,16 @@ def benchmark(options: argparse.Namespace) -> None:
 
     benchmark(options.out, options.quick, options.repeats)
     print(f"numbers: {options.out}")
+
+
+WHEN_STOPPED: dict[Callable[[argparse.Namespace], int | None], str] = {
+    demo: "stopped. The same command goes on from here.",
+    train: "stopped. The same command with --resume goes on from the last checkpoint, if there is one.",
+    evaluate: "stopped. What was measured is kept, and the same command goes on from there.",
+    predict: "stopped. The masks that are written are whole, and the same command predicts the other scans.",
+    study: "stopped. What is done is kept, and the same command goes on from there.",
+    search: "stopped. The trials that have ended are kept, and the same command goes on from there.",
+}
+"""What is true after Ctrl-C, by command."""
+STOPPED = "stopped."
+"""The same for the other commands."""

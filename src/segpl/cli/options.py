@@ -1,7 +1,7 @@
 """What commands accept: kinds of values, and the parts of their help that are read off the source."""
 
 import argparse
-from typing import Any
+from typing import Any, Literal
 
 from segpl.cli import describe
 
@@ -44,9 +44,9 @@ def length(text: str) -> float:
     return value
 
 
-def temperature(text: str) -> float | None:
-    """A number above 0, or nothing for the word fit."""
-    return None if text == "fit" else length(text)
+def temperature(text: str) -> float | Literal["fit"]:
+    """A number above 0, or the word fit."""
+    return "fit" if text == "fit" else length(text)
 
 
 def settings_help() -> str:

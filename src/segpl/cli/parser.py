@@ -1,26 +1,43 @@
 """The command line: thin, and nothing heavy is imported until a command runs."""
 
 import argparse
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from segpl import __version__
 from segpl.cli import commands
 from segpl.cli.options import assignment, length, natural, positive, settings_help, shifts_help, temperature
 
 
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose help ends with details that are put together only when it is shown."""
+
+    def __init__(self, *args: Any, details: Callable[[], str] | None = None, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.formatter_class = argparse.RawDescriptionHelpFormatter
+        self.details = details
+
+    def format_help(self) -> str:
+        """The help with its details."""
+        if self.details is not None:
+            self.epilog = self.details()
+        return super().format_help()
+
+
 def command_line() -> argparse.ArgumentParser:
     """All commands and their options."""
-    parser = argparse.ArgumentParser("segpl", description="Semi-supervised segmentation of medical images.")
+    parser = CommandParser("segpl", description="Semi-supervised segmentation of medical images.")
     parser.add_argument("--version", action="version", version=f"segpl {__version__}")
     chosen = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    def command(function: Callable[[argparse.Namespace], None], epilog: str | None = None) -> argparse.ArgumentParser:
-        plain = argparse.RawDescriptionHelpFormatter
+    def command(
+        function: Callable[[argparse.Namespace], int | None], details: Callable[[], str] | None = None
+    ) -> argparse.ArgumentParser:
         text = function.__doc__
-        added = chosen.add_parser(function.__name__, help=text, description=text, epilog=epilog, formatter_class=plain)
-        added.set_defaults(function=function)
+        added = chosen.add_parser(function.__name__, help=text, description=text, details=details)
+        when_stopped = commands.WHEN_STOPPED.get(function, commands.STOPPED)
+        added.set_defaults(function=function, when_stopped=when_stopped)
         return added
 
     tasks, file = ("tumour", "vessels"), Path
@@ -44,7 +61,7 @@ def command_line() -> argparse.ArgumentParser:
     one.add_argument("--fix", type=file, metavar="DIR", help="write a repaired copy where the remedy is certain")
     one.add_argument("--json", action="store_true", help="for scripts")
 
-    one = command(commands.train, settings_help() if "train" in sys.argv else None)
+    one = command(commands.train, settings_help)
     one.add_argument("data", type=file, help="data folder; segpl doctor says what is in it")
     one.add_argument(
         "--method", metavar="NAME", help="how to learn; see below [segpl-em; segpl with --config brats or carve]"
@@ -69,7 +86,7 @@ def command_line() -> argparse.ArgumentParser:
     one.add_argument("--nodes", type=positive, metavar="N", help="machines [1, or what torchrun or SLURM started]")
     one.add_argument("--resume", action="store_true", help="go on from the last checkpoint of RUN, if there is one")
 
-    one = command(commands.evaluate, shifts_help() if "evaluate" in sys.argv else None)
+    one = command(commands.evaluate, shifts_help)
     one.add_argument("run", type=file, metavar="RUN", help="a run directory made by segpl train")
     one.add_argument("--data", type=file, help="score on another data folder with the same channels and regions")
     one.add_argument(

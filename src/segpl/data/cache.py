@@ -11,7 +11,6 @@ import math
 import os
 import re
 import shutil
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,7 +24,7 @@ from segpl.data.cases import Case, Task
 from segpl.data.formats.image import split
 from segpl.data.preparation import Preparation, Volume, load
 from segpl.foundation.errors import UserError
-from segpl.foundation.files import write_text
+from segpl.foundation.files import DRAFT, draft, write_text
 from segpl.foundation.progress import console, track
 
 VERSION = 4
@@ -105,13 +104,13 @@ class Cache:
 
     def _build(self, entry: Path, volume: Volume) -> int:
         """Write an entry and return its size in bytes."""
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix="part-", dir=entry.parent))
-        write_volume(draft, volume)
         try:
-            draft.rename(entry)
-        except OSError:  # another process was quicker
-            shutil.rmtree(draft)
+            with draft(entry) as place:
+                place.mkdir()
+                write_volume(place, volume)
+        except UserError:
+            if not entry.is_dir():  # if it is there, another process was quicker
+                raise
         return volume.x.nbytes + (volume.y.nbytes if volume.y is not None else 0)
 
     def _prune(self, latest: Path) -> None:
@@ -122,7 +121,7 @@ class Cache:
                 used[entry] = entry.stat().st_mtime
                 sizes[entry] = sum(file.stat().st_size for file in entry.iterdir())
         for entry in sorted(sizes, key=lambda entry: used[entry]):
-            being_built = entry.name.startswith("part-") and time.time() - used[entry] < 3600
+            being_built = entry.name.startswith(DRAFT) and time.time() - used[entry] < 3600
             if sum(sizes.values()) > 0.95 * self.limit and entry != latest and not being_built:
                 shutil.rmtree(entry, ignore_errors=True)
                 sizes.pop(entry)

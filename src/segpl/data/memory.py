@@ -14,6 +14,7 @@ from segpl.data.formats import Image
 from segpl.data.formats.image import array_shape, channels
 from segpl.data.itk import from_itk
 from segpl.data.preparation import Scan
+from segpl.foundation.errors import UserError
 
 
 def from_memory(image: Any, spacing: Sequence[float] | None) -> Scan:
@@ -29,8 +30,12 @@ def from_memory(image: Any, spacing: Sequence[float] | None) -> Scan:
         affine = image.affine
         if isinstance(image.header, nibabel.Nifti1Header):
             header = image.header
-    else:
+    elif hasattr(image, "GetDirection"):  # of SimpleITK, which is slow to import
         values, affine = from_itk(image)
+    else:
+        raise UserError(
+            f"a {type(image).__name__} is no scan: give one file, array, nibabel image or SimpleITK image at a time."
+        )
     case = Case("scan", "scan", (name,))
     return Scan(case, [Image(name, values, affine)], None, header, isinstance(image, np.ndarray))
 

@@ -1,7 +1,6 @@
 """Masks and maps as files in the geometry of their scan, never seen half written."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
 
 import nibabel
@@ -10,25 +9,9 @@ from jaxtyping import Shaped, UInt
 
 from segpl.data.frames import Frame
 from segpl.data.itk import to_itk
-from segpl.foundation.errors import UserError
+from segpl.foundation.files import draft
 
 Save = Callable[[Path, UInt[np.ndarray, "X Y Z"], Frame], None]
-
-
-@contextmanager
-def draft(file: Path) -> Iterator[Path]:
-    """A name to write under: becomes `file` when all is written, and goes away when something went wrong."""
-    place = file.with_name(f".part-{file.name}")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        yield place
-        place.replace(file)
-    except OSError as error:
-        reason = error.strerror or error
-        raise UserError(f"{file} cannot be written ({reason}): make room there, or choose another place.") from error
-    finally:
-        with suppress(OSError):  # where nothing can be written, nothing can be removed
-            place.unlink(missing_ok=True)
 
 
 def save_nifti(file: Path, values: Shaped[np.ndarray, "X Y Z *others"], frame: Frame, step: float = 1.0) -> None:

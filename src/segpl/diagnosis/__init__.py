@@ -52,6 +52,7 @@ class Diagnosis:
     plan: dict[str, tuple[Any, str]] = field(default_factory=dict)
     """What a training would choose, and why."""
     seconds_per_step: float = 0.0
+    """Of a training on this machine, as `training.pace` measures it."""
     gigabytes: float = 0.0
     """What the prepared training images take on disk."""
 
@@ -150,7 +151,7 @@ def _in_both_parts(dataset: Dataset) -> Iterator[str]:
 
 def _estimate(diagnosis: Diagnosis, dataset: Dataset) -> None:
     """What a run would be like here: the plan, and one step of it timed on this machine."""
-    run, task = plan_run(diagnosis.folder, {"method": DEFAULT}), dataset.task
+    run, task = plan_run(diagnosis.folder, {"method": DEFAULT}, dataset=dataset), dataset.task
     diagnosis.plan = {key: (_setting(run, key), why) for key, why in run.why.items()}
     diagnosis.seconds_per_step = seconds_per_step(run, task)
     voxels = sum(int(np.prod(finding.shape)) for finding in diagnosis.findings if finding.part == "training")

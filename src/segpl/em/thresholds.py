@@ -165,9 +165,9 @@ class Categorical(Prior):
     def __post_init__(self) -> None:
         """Refuse grids that mean nothing."""
         if list(self.thresholds) != sorted(set(self.thresholds)) or not self.thresholds:
-            raise UserError("categorical: give thresholds in rising order.")
+            raise UserError("categorical: give thresholds in rising order.", where=("thresholds",))
         if self.weights and len(self.weights) != len(self.thresholds):
-            raise UserError("categorical: give as many weights as thresholds, or none.")
+            raise UserError("categorical: give as many weights as thresholds, or none.", where=("weights",))
 
     def posterior(self, numbers: Sequence[Tensor], p: Tensor, kl_weight: float) -> Posterior:
         """p(T = i | x) (Eq. 4)."""

@@ -1,11 +1,11 @@
 """Where an export goes: nothing is overwritten, and nothing is left half made."""
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from segpl.foundation.errors import UserError
+from segpl.foundation.files import draft
 
 
 def free_file(file: Path) -> None:
@@ -16,9 +16,9 @@ def free_file(file: Path) -> None:
         raise UserError(f"{file} exists already: delete it or choose another --out.")
     with _writable(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-        draft = file.with_name(file.name + ".part")
-        draft.touch()
-        draft.unlink()
+        trial = file.with_name(file.name + ".part")
+        trial.touch()
+        trial.unlink()
 
 
 @contextmanager
@@ -29,15 +29,11 @@ def new_folder(folder: Path) -> Iterator[Path]:
     if folder.exists() and any(folder.iterdir()):
         raise UserError(f"{folder} is not empty: delete it or choose another --out.")
     folder = folder.resolve()
-    draft = folder.with_name(f".{folder.name}.segpl-part")
     with _writable(folder):
-        shutil.rmtree(draft, ignore_errors=True)  # what a kill left behind
-        draft.mkdir(parents=True)
-    try:
-        yield draft
-        draft.replace(folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    with draft(folder) as place:
+        place.mkdir()
+        yield place
 
 
 @contextmanager

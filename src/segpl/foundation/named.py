@@ -46,14 +46,23 @@ class Named:
         if name is None:
             raise UserError(f"a {kind} needs a name: add name, one of {', '.join(sorted(cls.family()))}.")
         if not isinstance(name, str) or name not in cls.family():
-            raise UserError(f"there is no {kind} {name!r}: choose one of {', '.join(sorted(cls.family()))}.")
+            known = ", ".join(sorted(cls.family()))
+            raise UserError(f"there is no {kind} {name!r}: choose one of {known}.", where=("name",))
         return validated(cls.family()[name], settings, f"{name}: ")
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:
         if inspect.isabstract(cls):
-            return core_schema.no_info_plain_validator_function(cls.choose)
+            return core_schema.with_info_plain_validator_function(cls._choose_field)
         return handler(source)
+
+    @classmethod
+    def _choose_field(cls, value: Any, field: Any) -> Any:
+        """The member that a field of other settings describes; a mistake in it is one in that field."""
+        try:
+            return cls.choose(value)
+        except UserError as error:
+            raise error.within(str(field.field_name)) from None
 
 
 def first_sentence(error: ValidationError) -> str:
@@ -64,7 +73,7 @@ def first_sentence(error: ValidationError) -> str:
 
 
 def validated(kind: type[Any], settings: dict[str, Any], prefix: str = "") -> Any:
-    """An instance with these settings, or one sentence about the first that does not fit."""
+    """An instance with these settings, or one sentence about the first that does not fit, and where it is."""
     try:
         return TypeAdapter(kind).validate_python(settings)
     except ValidationError as error:
@@ -72,10 +81,12 @@ def validated(kind: type[Any], settings: dict[str, Any], prefix: str = "") -> An
         key = ".".join(map(str, first["loc"]))
         if first["type"] == "unexpected_keyword_argument":
             known = ", ".join(field.name for field in fields(kind))
-            raise UserError(f"{prefix}unknown setting {key!r}: it takes {known}.") from None
-        if first["type"] == "missing":
-            raise UserError(f"{prefix}{key} is missing: add it.") from None
-        raise UserError(f"{prefix}{key} {first_sentence(error)}.") from None
+            sentence = f"unknown setting {key!r}: it takes {known}."
+        elif first["type"] == "missing":
+            sentence = f"{key} is missing: add it."
+        else:
+            sentence = f"{key} {first_sentence(error)}."
+        raise UserError(f"{prefix}{sentence}", where=first["loc"]) from None
 
 
 def plain(value: Any) -> Any:
@@ -99,7 +110,10 @@ def merged(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
         for part in path:
             inner = place.get(part, {})
             if not isinstance(inner, dict | str):
-                raise UserError(f"{key}: {part} has no settings of its own: leave out what follows it.")
+                raise UserError(
+                    f"{key}: {part} has no settings of its own: leave out what follows it.",
+                    where=tuple(key.split(".")),
+                )
             place[part] = place = {"name": inner} if isinstance(inner, str) else dict(inner)
         place[last] = value
     return result

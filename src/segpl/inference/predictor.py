@@ -19,6 +19,7 @@ from segpl.data.frames import Frame
 from segpl.data.inputs import find_cases
 from segpl.data.memory import from_memory
 from segpl.data.preparation import Prepared, Scan, prepare, read
+from segpl.foundation.device import choose_device
 from segpl.foundation.errors import UserError
 from segpl.inference.levels import packed, resampled
 from segpl.inference.model import load_model
@@ -179,7 +180,6 @@ def load(directory: str | Path, device: str = "auto") -> Predictor:
     """
     directory = Path(directory)
     run = read_run(directory)
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = load_model(directory, run).to(device).requires_grad_(False)
-    return Predictor(run, read_task(directory), model, torch.device(device))
+    chosen = choose_device(device)
+    model = load_model(directory, run).to(chosen).requires_grad_(False)
+    return Predictor(run, read_task(directory), model, chosen)

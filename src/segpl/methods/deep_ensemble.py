@@ -31,7 +31,10 @@ class DeepEnsemble(Method):
     def __post_init__(self) -> None:
         """What members learn by is their own affair: said here, it would be forgotten."""
         if self.objective != Method.objective:
-            raise UserError(f"deep-ensemble has no objective of its own: --set method.base.objective={self.objective}.")
+            raise UserError(
+                f"deep-ensemble has no objective of its own: --set method.base.objective={self.objective}.",
+                where=("objective",),
+            )
 
     @classmethod
     def adopt(cls, settings: dict[str, Any], papers: dict[str, Any]) -> dict[str, Any]:

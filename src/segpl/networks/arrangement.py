@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from segpl.em.types import Losses
+from segpl.foundation.device import choose_device
 from segpl.foundation.progress import console
 from segpl.networks.unet import UNet
 
@@ -49,5 +50,5 @@ def repays(operations: float, axes: int) -> bool:
 
     On a processor planes gain nothing: their convolutions are nearly all there is, and the compiler leaves those alone.
     """
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = choose_device().type
     return operations > REPAYS[device] and (device == "cuda" or axes == 3)

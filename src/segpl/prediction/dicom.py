@@ -9,8 +9,8 @@ from jaxtyping import Bool
 
 from segpl.data.formats.image import spacing
 from segpl.data.formats.itk import holds_dicom, series_files
-from segpl.data.saving import draft
 from segpl.foundation.errors import UserError
+from segpl.foundation.files import draft
 from segpl.inference.levels import HALF
 from segpl.inference.result import Prediction
 

@@ -97,5 +97,7 @@ def predict_files(directory: Path, inputs: Sequence[Path], order: Order) -> Path
     complaints = [str(outcome) for outcome in outcomes if outcome]
     if complaints:
         failed = f"{len(complaints)} of {len(waiting)} scans failed, the others are in {order.out}:"
+        if len(complaints) == len(waiting):
+            failed = f"all {len(waiting)} scans failed:"
         raise UserError("\n  ".join([failed, *complaints]) if len(waiting) > 1 else complaints[0])
     return table.file

@@ -10,9 +10,9 @@ from typing import Any, Literal
 from segpl.data.cache import parts_of
 from segpl.data.cases import Case
 from segpl.data.formats.image import split
-from segpl.data.saving import NIFTI, draft, same_format
+from segpl.data.saving import NIFTI, same_format
 from segpl.foundation.errors import UserError
-from segpl.foundation.files import file_name
+from segpl.foundation.files import draft, file_name
 from segpl.inference.result import Prediction
 from segpl.prediction.dicom import save_dicom_seg
 from segpl.settings.run import WEIGHTS_FILE

@@ -4,7 +4,7 @@ import csv
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from segpl.data.saving import draft
+from segpl.foundation.files import draft
 from segpl.inference.numbers import Numbers
 
 COLUMNS = "case", "region", *Numbers._fields

@@ -1,7 +1,5 @@
 """What the data say about how to train: each setting with the reason for it."""
 
-import os
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -17,6 +15,8 @@ from segpl.data.formats import Grid, read_grid
 from segpl.data.formats.image import split
 from segpl.data.preparation import channels_of, is_ct, read
 from segpl.data.splits import TrainingCases
+from segpl.foundation import memory
+from segpl.foundation.device import has_gpu
 from segpl.foundation.progress import track
 from segpl.networks.unet import strides
 from segpl.settings.context import PLANE, VOLUME, Surroundings, plan_patch, plan_spacing, step_to_fit, surroundings
@@ -37,8 +37,6 @@ CHOSEN = "chosen by the user"
 """The reason for what was given."""
 BYTES = 115
 """What a training step holds for each voxel of an image and each of the U-Net's first channels (83 to 113 measured)."""
-MEMORY = Path("/proc/meminfo")
-"""Where Linux says how much memory can be had."""
 CHECKPOINT_EVERY = 100
 """Steps between checkpoints, and the fewest between validations."""
 STEPS = 2000
@@ -149,7 +147,7 @@ def _steps() -> Planned:
 
     Longer trainings were not compared, and none was made on a GPU.
     """
-    if torch.cuda.is_available():
+    if has_gpu():
         return Planned(STEPS_ON_GPU, "more than on a processor, where a step takes longer")
     return Planned(STEPS, "curves still rise at 1000 steps, and twice as many take minutes on planes")
 
@@ -274,11 +272,9 @@ def _gigabytes(batch: int, numbers: int) -> float:
 
 def free_memory() -> int:
     """Bytes that are free now, on the GPU if there is one."""
-    if torch.cuda.is_available():
+    if has_gpu():
         return int(torch.cuda.mem_get_info()[0])
-    # What Linux calls free leaves out files that it keeps in memory and gives up at once; other systems do not say.
-    found = re.search(r"MemAvailable: +(\d+)", MEMORY.read_text()) if MEMORY.is_file() else None
-    return 1024 * int(found[1]) if found else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return memory.free()
 
 
 def _window(dataset: Dataset) -> Planned:

@@ -4,6 +4,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from segpl.data.cases import Dataset
 from segpl.data.layouts import read_dataset
 from segpl.data.preparation import is_ct
 from segpl.data.splits import training_cases
@@ -18,19 +19,25 @@ METHOD_SETTINGS = ("single_component", "nested", "mirror")
 """What is planned for the methods that have settings of these names."""
 
 
-def plan_run(data: Path, settings: dict[str, Any], source: str = "the settings") -> Run:
-    """A run on a data folder: what the data suggest, and the user's `settings` before that (DATA goes before both)."""
-    return finish_run(data, settings, plan_settings(data, settings, source), source)
+def plan_run(data: Path, settings: dict[str, Any], source: str = "the settings", dataset: Dataset | None = None) -> Run:
+    """A run on a data folder: what the data suggest, and the user's `settings` before that (DATA goes before both).
+
+    `dataset` is what the folder holds, if that has been read already.
+    """
+    return finish_run(data, settings, plan_settings(data, settings, source, dataset), source)
 
 
-def plan_settings(data: Path, settings: dict[str, Any], source: str = "the settings") -> dict[str, Planned]:
+def plan_settings(
+    data: Path, settings: dict[str, Any], source: str = "the settings", dataset: Dataset | None = None
+) -> dict[str, Planned]:
     """What the data suggest for runs with these settings, whichever their method.
 
     Of labels, it opens only those that the training of such a run learns from or validates on. If the
     user gives a patch but no spacing, or a spacing but no patch, the other one is planned to fit.
     """
     draft = _draft(data, settings, source)
-    dataset = read_dataset(draft.data)
+    if dataset is None:
+        dataset = read_dataset(draft.data)
     if not dataset.training:
         raise UserError(f"{dataset.folder} has no training image: add some.")
     if settings.get("window") and not any(map(is_ct, dataset.task.channels)):

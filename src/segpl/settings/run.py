@@ -1,5 +1,6 @@
 """A run: everything that determines one training. Its YAML is its identity."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -89,21 +90,31 @@ class Run:
 
     def __post_init__(self) -> None:
         """Refuse patches and strides that no U-Net can take."""
-        if len(self.patch) not in (2, 3) or min(self.patch[:2]) < 8:
-            raise UserError(f"patch is {list(self.patch)}, but it takes 2 or 3 numbers, the first two 8 or more.")
+        for name, sentence in self._mistakes():
+            raise UserError(sentence, where=(name,))
+
+    def _mistakes(self) -> Iterator[tuple[str, str]]:
+        """The settings whose values do not fit together, and why."""
+        patch = list(self.patch)
+        if len(patch) not in (2, 3) or min(patch[:2]) < 8:
+            yield "patch", f"patch is {patch}, but it takes 2 or 3 numbers, the first two 8 or more."
         if self.strides is not None and not self._divides(self.strides):
-            raise UserError("strides must have 3 levels or more, a number for each axis, and divide the patch evenly.")
+            sentence = "strides must have 3 levels or more, a number for each axis, and divide the patch evenly."
+            yield "strides", sentence
         if self.spacing is not None and len(self.spacing) not in (2, 3):
-            raise UserError(f"spacing is {list(self.spacing)}, but it takes 2 or 3 numbers, in millimetres.")
+            sentence = f"spacing is {list(self.spacing)}, but it takes 2 or 3 numbers, in millimetres."
+            yield "spacing", sentence
         if self.window is not None and self.window[0] >= self.window[1]:
-            raise UserError(f"window is {list(self.window)}, but it takes the lower value first.")
+            yield "window", f"window is {list(self.window)}, but it takes the lower value first."
         axes = self.orientation or "RAS"
         if len(axes) != 3 or not all(len({*axes} & {*pair}) == 1 for pair in ("LR", "PA", "IS")):
-            raise UserError(f"orientation is {axes}, but it takes a letter of LR, one of PA and one of IS, as in RAS.")
-        if any(axis >= len(self.patch) for axis in self.mirror):
-            raise UserError(f"mirror is {list(self.mirror)}, but the axes of the patch are 0 to {len(self.patch) - 1}.")
-        if self.slices and len(self.patch) == 3:
-            raise UserError(f"slices is {self.slices}, but the patch {list(self.patch)} is a volume: give labelled.")
+            sentence = f"orientation is {axes}, but it takes a letter of LR, one of PA and one of IS, as in RAS."
+            yield "orientation", sentence
+        if any(axis >= len(patch) for axis in self.mirror):
+            sentence = f"mirror is {list(self.mirror)}, but the axes of the patch are 0 to {len(patch) - 1}."
+            yield "mirror", sentence
+        if self.slices and len(patch) == 3:
+            yield "slices", f"slices is {self.slices}, but the patch {patch} is a volume: give labelled."
 
     def _divides(self, strides: tuple[tuple[int, ...], ...]) -> bool:
         if len(strides) < 3 or any(len(step) != len(self.patch) for step in strides):
@@ -161,7 +172,7 @@ def run_from(values: dict[str, Any], source: str) -> Run:
     try:
         return validated(Run, values)
     except UserError as error:
-        raise UserError(f"{source}: {error}") from None
+        raise error.said_of(source) from None
 
 
 def save_task(directory: Path, task: Task) -> None:

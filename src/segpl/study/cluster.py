@@ -119,9 +119,9 @@ def _wanted(directory: Path) -> dict[str, bytes]:
 
 
 def _files(directory: Path) -> dict[str, bytes]:
-    """The files directly in a directory."""
-    names = [file for file in directory.iterdir() if file.is_file() and not file.name.startswith(".")]
-    return {file.name: file.read_bytes() for file in names if file.suffix != ".part"}
+    """The files directly in a directory, without hidden ones such as drafts and locks."""
+    files = [file for file in directory.iterdir() if file.is_file() and not file.name.startswith(".")]
+    return {file.name: file.read_bytes() for file in files}
 
 
 def _receive(ray: ModuleType, ended: Any, directory: Path) -> None:

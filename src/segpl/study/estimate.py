@@ -1,4 +1,9 @@
-"""What a study will cost here: as much as runs that are done, or as a short probe of each method suggests."""
+"""What a study will cost here: as much as runs that are done, or as a short probe of each method suggests.
+
+This is not the time of training that `training.pace` estimates from a few steps on noise. A run of a
+study also starts a process, reads its data, validates and is scored under every shift, with its
+share of the cores; on small data these take longer than the steps. Hence two short runs are timed.
+"""
 
 import json
 import shutil

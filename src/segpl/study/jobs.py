@@ -12,14 +12,14 @@ from segpl.data import splits
 from segpl.data.cases import Dataset
 from segpl.data.layouts import read_dataset
 from segpl.data.splits import cases_for_test, training_cases
-from segpl.foundation.errors import UserError
+from segpl.foundation.errors import Place, UserError
 from segpl.methods import METHODS
 from segpl.settings.choices import for_method, preset
 from segpl.settings.planned import Planned
 from segpl.settings.planning import finish_run, plan_settings
 from segpl.settings.run import Run, read_yaml
 from segpl.study.schema import Budget, Entry, Phantoms, Study
-from segpl.study.source import Source
+from segpl.study.source import Origins, Source
 
 BATCH = 2
 """Of every run, unless the file says otherwise: what the free memory suggests may differ from call to call."""
@@ -54,12 +54,27 @@ def expand(study: Study, source: Source, out: Path) -> list[Job]:
     for seed in study.seeds:
         for place, budget in enumerate(study.budgets):
             for number, entry in enumerate(study.methods):
-                with source.blame(("budgets", place), ("methods", number), ("settings",)):
+                with source.blame(("budgets", place), _origins(place, number)):
                     settings = {"batch": BATCH, **common, **entry.settings}
-                    run = _run(data, settings, entry, budget, seed, plans)
+                    run = _run(data, dataset, settings, entry, budget, seed, plans)
                     _check(run, dataset)
                     jobs.append(Job(entry.label, budget.label, seed, run, _identity(run, study, dataset)))
     return jobs
+
+
+def _origins(budget: int, method: int) -> Origins:
+    """Where a study gives the settings of the runs of a budget and a method, by their numbers."""
+
+    def origins(where: Place) -> list[Place]:
+        if where[0] == "method":
+            return [("methods", method, *where[1:]), ("settings", *where)]
+        return [
+            ("budgets", budget, *where),
+            ("methods", method, "settings", *where),
+            ("settings", *where),
+        ]
+
+    return origins
 
 
 def _folder(data: Path) -> Path:
@@ -80,12 +95,16 @@ def _common(study: Study, source: Source) -> dict[str, Any]:
             raise UserError("method takes hyper-parameters such as {alpha: 0.1}: list names under methods.")
         for key in hyper:
             if key not in known:
-                raise UserError(f"{key} is a setting of none of the methods: they take {', '.join(sorted(known))}.")
+                raise UserError(
+                    f"{key} is a setting of none of the methods: they take {', '.join(sorted(known))}.",
+                    where=(key,),
+                )
     return {**start, **study.settings, "method": {**start.get("method", {}), **hyper}}
 
 
 def _run(
     data: Path,
+    dataset: Dataset,
     settings: dict[str, Any],
     entry: Entry,
     budget: Budget,
@@ -97,7 +116,7 @@ def _run(
     method = for_method(settings["method"], entry.method["name"]) | entry.method
     key = json.dumps({**shared, "method": None}, sort_keys=True, default=str)
     if key not in plans:
-        plans[key] = plan_settings(data, shared | {"method": method}, "the run")
+        plans[key] = plan_settings(data, shared | {"method": method}, "the run", dataset)
     return finish_run(data, shared | {"method": method}, plans[key], "the run")
 
 

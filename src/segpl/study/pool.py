@@ -11,14 +11,7 @@ from typing import NamedTuple
 
 from segpl.study.work import OUTPUT, fail
 
-WORK = """
-import os, threading
-threading.Thread(target=lambda: (os.read(0, 1), os._exit(1)), daemon=True).start()
-from segpl.study.work import main
-main()
-"""
-"""Standard input is a pipe from the study: it closes even when the study is killed, and the process ends with it."""
-COMMAND = [sys.executable, "-c", WORK]
+COMMAND = [sys.executable, "-m", "segpl.study.worker"]
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -68,6 +61,9 @@ def start(directory: Path, threads: int) -> subprocess.Popen[bytes]:
 
 def death(code: int) -> str:
     """How a process ended that could not say it itself."""
-    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-    memory = ", as the system does when memory runs out" if code == -signal.SIGKILL else ""
-    return f"The process {how}{memory}: its last words are in {OUTPUT}."
+    how = f"ended with exit code {code}"
+    if code < 0:  # not on Windows, which has no signals
+        how = f"was ended by {signal.Signals(-code).name}"
+        if code == -signal.SIGKILL:
+            how += ", as the system does when memory runs out"
+    return f"The process {how}: its last words are in {OUTPUT}."

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from segpl.evaluation.shifts import parse_shifts
-from segpl.foundation.errors import UserError
+from segpl.foundation.errors import Place, UserError
 from segpl.foundation.named import validated
 from segpl.methods.base import Method
 from segpl.study.schema import Budget, Entry, Paper, Phantoms, Study
-from segpl.study.source import Place, Source
+from segpl.study.source import Source
 
 ELSEWHERE = {"data": "data", "seed": "seeds", "method": "methods", "why": None}
 """Settings of a run that a study gives elsewhere."""
@@ -45,14 +45,17 @@ def _strict(kind: type[Any], values: dict[str, Any]) -> Any:
     known = [each.name for each in fields(kind)]
     for key in values:
         if key not in known:
-            raise UserError(f"unknown setting {key!r}: it takes {', '.join(known)}.")
+            raise UserError(f"unknown setting {key!r}: it takes {', '.join(known)}.", where=(str(key),))
     return validated(kind, values)
 
 
 def _check_lists(values: dict[str, Any]) -> None:
     for key in LISTS:
         if key in values and (not isinstance(values[key], list) or not values[key]):
-            raise UserError(f"{key} is {values[key]!r}, but it takes a list of one or more, as in '{key}: [...]'.")
+            raise UserError(
+                f"{key} is {values[key]!r}, but it takes a list of one or more, as in '{key}: [...]'.",
+                where=(key,),
+            )
 
 
 def _each(source: Source, key: str, read: Callable[[Any], Labelled]) -> tuple[Labelled, ...]:
@@ -72,7 +75,10 @@ def _entry(value: Any) -> Entry:
         return Entry(value, {"name": value})
     method = {key: each for key, each in value.items() if key not in ("label", "settings")}
     Method.choose(method)
-    settings = _mapping(value.get("settings", {}), "settings")
+    try:
+        settings = _mapping(value.get("settings", {}), "settings")
+    except UserError as error:
+        raise error.within("settings") from None
     own = {key: each for key, each in (method | settings).items() if key != "name"}
     return Entry(str(value.get("label", " ".join([method["name"], *_words(own)]))), method, settings)
 
@@ -91,7 +97,7 @@ def _mapping(value: Any, what: str) -> dict[str, Any]:
         raise UserError(f"{what} is {value!r}, but it takes a number or settings such as {{labelled: 2}}.")
     for key in value.keys() & ELSEWHERE.keys():
         remedy = f"list it under {ELSEWHERE[key]}" if ELSEWHERE[key] else "leave it out"
-        raise UserError(f"{key} is not set here: {remedy}.")
+        raise UserError(f"{key} is not set here: {remedy}.", where=(key,))
     return value
 
 
@@ -128,5 +134,5 @@ def _check(study: Study, source: Source) -> None:
 def _known(source: Source, place: Place, names: Collection[str], known: list[str]) -> None:
     for name in names:
         if name not in known:
-            with source.blame((*place, name), place):
+            with source.blame((*place, name)):
                 raise UserError(f"the study has no {name!r}: choose one of {', '.join(known)}.")

@@ -49,7 +49,7 @@ class Choice:
         if bool(self.choices) == (self.low is not None and self.high is not None):
             raise UserError("give choices, as in 'choices: [1, 2]', or low and high, and not both.")
         if self.low is not None and self.high is not None and (self.low >= self.high or (self.log and self.low <= 0)):
-            raise UserError("low must be below high, and above 0 where log is true.")
+            raise UserError("low must be below high, and above 0 where log is true.", where=("low",))
 
     def examples(self) -> tuple[Any, ...]:
         """Values to see whether a run takes them: a fraction shows whether the setting is a whole number."""
@@ -157,7 +157,7 @@ def _read(source: Source, data: Path | None) -> Search:
     values = dict(source.values)
     space = values.get("space")
     if not isinstance(space, dict) or not space:
-        with source.blame(("space",), ()):
+        with source.blame(("space",)):
             raise UserError(
                 "space is missing or empty: add what to search, as in 'learning_rate: {low: 0.001, high: 0.1}'."
             )
@@ -175,7 +175,7 @@ def _read(source: Source, data: Path | None) -> Search:
         _check_validation(_run(wanted, {}, wanted.seeds[0]))
     first = {key: choice.examples()[0] for key, choice in wanted.space.items()}
     for key, choice in wanted.space.items():
-        with source.blame(("space", key), ("space",)):
+        with source.blame(("space", key), lambda where: [("space", *where)]):
             for value in choice.examples():
                 _check_validation(_run(wanted, first | {key: value}, wanted.seeds[0]))
     return wanted
@@ -234,5 +234,5 @@ def _optuna() -> Any:
         import optuna
     except ImportError:
         raise UserError("segpl search needs Optuna: pip install '.[search]' in segpl's folder.") from None
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)  # its warning of a failed trial is a traceback
     return optuna

@@ -3,22 +3,20 @@
 The directory says what is wanted (`run.yaml`, `evaluation.json`), and what became of it (`done.json`, or `failed.txt`).
 """
 
-import fcntl
 import json
-import sys
 import time
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from segpl.evaluation import evaluate
 from segpl.evaluation.shifts import parse_shifts
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import write_text
-from segpl.settings.run import RUN_FILE, Run, read_run
+from segpl.settings.run import Run, read_run
 from segpl.training.loop import train
 
 EVALUATION, DONE, FAILED, OUTPUT = "evaluation.json", "done.json", "failed.txt", "output.log"
@@ -44,7 +42,7 @@ def prepare(directory: Path, run: Run, evaluation: Evaluation) -> None:
 
 def work(directory: Path) -> None:
     """Train and score, each from where an earlier attempt stopped; whatever goes wrong is written down."""
-    with _alone(directory):
+    with FileLock(directory / ".lock"):  # a process that lost its study may still be ending
         try:
             _work(directory)
         except Exception as error:
@@ -80,20 +78,3 @@ def result(directory: Path, evaluation: Evaluation) -> dict[str, Any] | None:
     contents = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     whole = contents.get("evaluation") == asdict(evaluation) and (directory / contents["scores"]).is_file()
     return contents if whole else None
-
-
-@contextmanager
-def _alone(directory: Path) -> Iterator[None]:
-    """Wait until no other process works here: one that lost its study may still be ending."""
-    with (directory / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def main() -> None:
-    """Work on the directory that the command names."""
-    directory = Path(sys.argv[1])
-    # What the run says that it was called by: a command that makes it again.
-    settings = ["--config", str(directory / RUN_FILE), "--out", str(directory)]
-    sys.argv = ["segpl", "train", str(read_run(directory).data), *settings]
-    work(directory)

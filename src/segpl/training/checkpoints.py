@@ -5,6 +5,7 @@ from typing import Any
 
 import safetensors.torch
 import torch
+from lightning import Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from segpl.foundation.files import write_bytes
@@ -42,15 +43,34 @@ class Kept(ModelCheckpoint):
         super().load_state_dict({**state_dict, **paths, "best_k_models": best, "dirpath": self.dirpath})
 
 
+class KeptBest(Kept):
+    """The checkpoint of the best validation so far."""
+
+    METRIC = "validation_iou"
+
+    def __init__(self, file: Path):
+        super().__init__(file, monitor=self.METRIC)
+
+    def on_train_epoch_end(self, trainer: Trainer, learner: Any) -> None:
+        """Keep the weights if their validation was the best.
+
+        Not where the guard has just put others in their place: these were not validated. A resumed
+        run ends the epoch of its checkpoint once more, without a validation.
+        """
+        if learner.validation_counts and self.METRIC in trainer.callback_metrics:
+            super().on_train_epoch_end(trainer, learner)
+
+
 def keepers(directory: Path, validates: bool) -> list[Kept]:
     """The best comes first, so that the last knows of it. Lightning's own `save_last` leaves out what is not better."""
-    best = [Kept(directory / BEST, "validation_iou")] if validates else []
+    best = [KeptBest(directory / BEST)] if validates else []
     return [*best, Kept(directory / LAST)]
 
 
 def keep_weights(directory: Path, validates: bool) -> None:
-    """The weights that all later stages use: the best, or without validation the last."""
-    file = directory / (BEST if validates else LAST)
+    """The weights that all later stages use: the best, or the last if no validation counted."""
+    validated = validates and (directory / BEST).is_file()
+    file = directory / (BEST if validated else LAST)
     state = torch.load(file, map_location="cpu", weights_only=True)["state_dict"]
     weights = {name.removeprefix("model."): weight.contiguous() for name, weight in state.items()}
     write_bytes(directory / WEIGHTS_FILE, safetensors.torch.save(weights))

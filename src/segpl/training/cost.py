@@ -1,7 +1,6 @@
 """What a method costs: parameters, floating-point operations, seconds and memory, measured in the run itself."""
 
 import json
-import resource
 import statistics
 import time
 from collections.abc import Callable
@@ -14,7 +13,9 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from segpl.em.types import Batch
+from segpl.foundation.device import device_name, has_gpu
 from segpl.foundation.files import write_text
+from segpl.foundation.memory import PeakMemory
 from segpl.methods.base import Method
 
 
@@ -26,6 +27,15 @@ class Cost(Callback):
         self.seconds: list[float] = []
         self.waited: list[float] = []
         self.ended: float | None = None
+        self.memory = PeakMemory()
+
+    def on_train_start(self, trainer: Trainer, learner: Any) -> None:
+        """Watch the memory."""
+        self.memory.start()
+
+    def on_exception(self, trainer: Trainer, learner: Any, exception: BaseException) -> None:
+        """Watch it no longer."""
+        self.memory.stop()
 
     def on_train_batch_start(self, trainer: Trainer, learner: Any, batch: Batch, _: int) -> None:
         """Start the watch."""
@@ -44,6 +54,7 @@ class Cost(Callback):
 
     def on_train_end(self, trainer: Trainer, learner: Any) -> None:
         """Write what was measured; the median, because the first steps and a busy machine are slower."""
+        self.memory.stop()
         if not self.seconds or not trainer.is_global_zero:
             return
         batch = learner.probe_here()
@@ -56,12 +67,18 @@ class Cost(Callback):
             "seconds_of_training": statistics.mean(self.seconds) * learner.run.steps,
             "seconds_between_steps": statistics.median(self.waited) if self.waited else 0.0,
             "steps_timed": len(self.seconds),
-            "peak_memory_bytes": peak_memory(),
+            "peak_memory_bytes": self._peak_memory(),
             "processes": trainer.world_size,
-            "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+            "device": device_name(),
             "threads": torch.get_num_threads(),
         }
         write_text(self.file, json.dumps(contents, indent=2) + "\n")
+
+    def _peak_memory(self) -> int:
+        """The most bytes that the process, or on a GPU its tensors, held in the training."""
+        if has_gpu():
+            return torch.cuda.max_memory_allocated()
+        return self.memory.bytes
 
 
 def parameters(model: torch.nn.Module) -> int:
@@ -102,10 +119,3 @@ def counted(compute: Callable[[], Tensor]) -> int:
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         compute()
     return counter.get_total_flops()
-
-
-def peak_memory() -> int:
-    """The most memory that the process, or on a GPU its tensors, ever held."""
-    if torch.cuda.is_available():
-        return torch.cuda.max_memory_allocated()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

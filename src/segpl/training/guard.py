@@ -27,6 +27,8 @@ class Learner(Protocol):
     """The factor that alpha is backed off by."""
     healthy: bool
     """Whether pseudo-labels have been healthy once: the guard keeps the last checkpoint so from then on."""
+    validation_counts: bool
+    """Whether the weights are still those of the last validation, so that its score is theirs."""
     milestones: dict[str, float]
     """What is logged once a validation."""
 
@@ -139,6 +141,7 @@ class Guard(Callback):
 
     def on_train_epoch_end(self, trainer: Trainer, learner: Any) -> None:
         """Judge, and act."""
+        learner.validation_counts = True
         counts = learner.run.method.unlabelled_weight(trainer.global_step / learner.run.steps)
         pseudo, pulls = list(self.pseudo), list(self.pulls)
         self.pseudo.clear()
@@ -180,11 +183,7 @@ class Guard(Callback):
         else:
             return ""
         learner.model.load_state_dict(weights)
-        # These weights were not the ones that were validated: whatever the score, they are not the best.
-        # A run without validation subjects has no score.
-        if "validation_iou" in trainer.callback_metrics:
-            learner.milestones["validation_iou"] = float(trainer.callback_metrics["validation_iou"])
-            trainer.callback_metrics["validation_iou"] = torch.tensor(0.0)
+        learner.validation_counts = False
         for group, rate in zip(optimiser.param_groups, rates, strict=True):  # the decay goes on where it is
             group["lr"] = rate
         return said

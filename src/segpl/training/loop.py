@@ -23,12 +23,14 @@ from torch.utils.data import DataLoader
 
 from segpl.data.batches import Steps, keep_slices
 from segpl.data.cache import Cache, default_folder
+from segpl.data.cases import Dataset
 from segpl.data.layouts import read_dataset
 from segpl.data.preparation import Volume
 from segpl.data.splits import TrainingCases, training_cases
 from segpl.em.exchange import Sides, draw_boxes, exchange, some_images
 from segpl.em.types import Batch
 from segpl.em.views import View, draw_view
+from segpl.foundation.device import has_gpu
 from segpl.foundation.draws import Stream, seeds
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import write_text
@@ -43,7 +45,7 @@ from segpl.training.checkpoints import LAST, begun, keep_weights, keepers
 from segpl.training.cost import Cost, flops
 from segpl.training.guard import Guard, Monitor, Reference, health, reference
 from segpl.training.logbook import Logbook, ProgressBar, TensorBoard
-from segpl.training.pace import IN_STEPS, seconds_per_step
+from segpl.training.pace import seconds_of_training
 
 
 class Learner(lightning.LightningModule):
@@ -65,6 +67,7 @@ class Learner(lightning.LightningModule):
         self.probe = steps[0]
         self.reference = reference
         self.caution, self.healthy = 1.0, False
+        self.validation_counts = True
         self.milestones: dict[str, float] = {}
         self.validated: list[Tensor] = []
         self.operations = self._count()  # first: the compiler gives up on a network that was called in a count
@@ -90,7 +93,7 @@ class Learner(lightning.LightningModule):
         block = range(start, min(start + self.run.validate_every, self.run.steps))
         mine = replace(self.steps, process=self.trainer.global_rank, processes=self.trainer.world_size)
         # A step on a processor takes seconds and its crops milliseconds; a GPU would wait for them.
-        gpu = torch.cuda.is_available()
+        gpu = has_gpu()
         return DataLoader(mine, batch_size=None, sampler=block, num_workers=int(gpu), pin_memory=gpu)
 
     def val_dataloader(self) -> DataLoader[Sequence[Tensor]]:
@@ -196,17 +199,19 @@ def train(
     cache: Cache | None = None,
     processes: Processes = ALONE,
     watchers: Sequence[lightning.Callback] = (),
+    dataset: Dataset | None = None,
 ) -> Path:
     """Train and leave everything in `directory`; with `resume`, go on from its last checkpoint.
 
     Several processes share the images of each step: the gradient, and so the run, is that of one process.
+    `dataset` is what the data folder holds, if that has been read already.
     """
     cache = cache or Cache(default_folder())
     if is_first():
         _check(run, directory, resume, processes)
     if (directory / WEIGHTS_FILE).is_file():
         return directory
-    dataset = read_dataset(run.data)
+    dataset = dataset or read_dataset(run.data)
     cases = training_cases(dataset, run.labelled, run.seed, run.validation, run.test)
     if run.method.uses_unlabelled() and not cases.unlabelled:
         raise UserError(
@@ -230,7 +235,7 @@ def train(
     steps = Steps(labelled, unlabelled, run.seed, run.patch, run.batch, run.ratio, run.foreground)
     learner = Learner(run, lambda: run.build(dataset.task), steps, validation, whole, directory)
     if is_first():
-        seconds = run.steps * seconds_per_step(run, dataset.task) / IN_STEPS
+        seconds = seconds_of_training(run, dataset.task)
         together = processes.devices * processes.nodes
         console.print(f"{run.steps} steps: about {in_words(seconds / together)} of training on this machine")
     _fit(learner, directory, processes, watchers)
@@ -242,7 +247,7 @@ def train(
 def _fit(learner: Learner, directory: Path, processes: Processes, watchers: Sequence[lightning.Callback]) -> None:
     run, validates = learner.run, bool(learner.validation)
     logbook = Logbook(directory / "log.csv")
-    gpu = torch.cuda.is_available()
+    gpu = has_gpu()
     half = gpu and torch.cuda.is_bf16_supported(including_emulation=False)
     if gpu and len(run.patch) == 2:
         learner.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -298,7 +303,7 @@ def _check(run: Run, directory: Path, resume: bool, processes: Processes) -> Non
     together = processes.devices * processes.nodes
     if run.batch % together:
         raise UserError(f"batch is {run.batch}, which {together} processes cannot share: --set batch={together}.")
-    if torch.cuda.is_available() and processes.devices > torch.cuda.device_count():
+    if has_gpu() and processes.devices > torch.cuda.device_count():
         raise UserError(f"--devices {processes.devices}: this machine has {torch.cuda.device_count()}; ask for those.")
     file = directory / RUN_FILE
     has_begun = begun(directory)

@@ -8,6 +8,7 @@ import torch
 
 from segpl.data.cases import Task
 from segpl.em.types import Batch
+from segpl.foundation.device import choose_device
 from segpl.settings.run import Run
 
 MOMENTS = (0.05, 0.25, 0.45, 0.65, 0.85)
@@ -18,7 +19,7 @@ IN_STEPS = 0.85
 
 def seconds_per_step(run: Run, task: Task) -> float:
     """Seconds of a training step, from a few steps on noise with a model that is thrown away."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = choose_device()
     model = run.build(task).to(device)
     optimiser = torch.optim.Adam(model.parameters(), lr=run.learning_rate)
     batch = _noise(run, task, device)
@@ -33,6 +34,11 @@ def seconds_per_step(run: Run, task: Task) -> float:
         loss.item()  # waits for a GPU
         seconds.append(time.perf_counter() - started)
     return statistics.mean(seconds[1:])
+
+
+def seconds_of_training(run: Run, task: Task) -> float:
+    """Seconds that the training of a run takes here in one process: the estimate that is shown to users."""
+    return run.steps * seconds_per_step(run, task) / IN_STEPS
 
 
 def within_minutes(run: Run, task: Task, minutes: float) -> Run:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +12,7 @@ from segpl.data.phantoms import tumour, vessels
 from segpl.data.phantoms.brain import MODALITIES
 from segpl.data.phantoms.fields import Phantom
 from segpl.foundation.errors import UserError
-from segpl.foundation.files import write_nifti, write_text
+from segpl.foundation.files import draft, write_nifti, write_text
 from segpl.foundation.progress import track
 
 __all__ = ["Phantom", "Task", "write_phantoms"]
@@ -35,19 +34,20 @@ def write_phantoms(task: Task, folder: Path, subjects: int = 24, seed: int = 0) 
     """Write phantoms in nnU-Net's layout: a third labelled, a third unlabelled, a third for testing."""
     check(folder, subjects)
     folder = folder.resolve()
-    draft = folder.with_name(f".{folder.name}.segpl-part")  # what a kill leaves behind, the next call clears away
-    shutil.rmtree(draft, ignore_errors=True)
     images, labels = places(subjects)
-    for subject in track(range(subjects), f"Drawing {task} phantoms"):
-        phantom = DRAW[task](seed, subject)
-        name, where = f"{task}_{subject:03}", affine(phantom.label.shape, phantom.spacing)
-        for channel, image in enumerate(phantom.image):
-            voxels = np.rint(image).astype(np.int16)
-            write_nifti(draft / images[subject] / f"{name}_{channel:04}.nii.gz", voxels, where)
-        if labels[subject]:
-            write_nifti(draft / labels[subject] / f"{name}.nii.gz", phantom.label, where)
-    write_text(draft / "dataset.json", json.dumps(dataset(task, subjects, seed), indent=2) + "\n")
-    return draft.replace(folder)
+    with draft(folder) as place:
+        for subject in track(range(subjects), f"Drawing {task} phantoms"):
+            phantom = DRAW[task](seed, subject)
+            name = f"{task}_{subject:03}"
+            where = affine(phantom.label.shape, phantom.spacing)
+            for channel, image in enumerate(phantom.image):
+                voxels = np.rint(image).astype(np.int16)
+                write_nifti(place / images[subject] / f"{name}_{channel:04}.nii.gz", voxels, where)
+            if labels[subject]:
+                write_nifti(place / labels[subject] / f"{name}.nii.gz", phantom.label, where)
+        description = dataset(task, subjects, seed)
+        write_text(place / "dataset.json", json.dumps(description, indent=2) + "\n")
+    return folder
 
 
 def check(folder: Path, subjects: int) -> None:

@@ -1,0 +1,85 @@
+"""How commands end: Ctrl-C, a reader that has gone, a search that fails."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from segpl.cli import parser, run
+from segpl.foundation.errors import UserError
+
+SOURCE = Path(__file__).parents[2] / "src/segpl"
+
+
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
+
+
+STOPPED = {
+    "train": ("segpl.api.train", ["train", "data", "--out", "run"], "with --resume goes on from the last checkpoint"),
+    "predict": ("segpl.api.predict", ["predict", "run", "scan", "--out", "out"], "predicts the other scans"),
+    "study": ("segpl.study.running.run_study", ["study", "file", "--out", "out"], "the same command goes on"),
+    "search": ("segpl.study.search.search", ["search", "file", "--out", "out"], "trials that have ended are kept"),
+    "report": ("segpl.api.report", ["report", "run"], "segpl: stopped.\n"),
+}
+
+
+@pytest.mark.parametrize(("function", "words", "sentence"), STOPPED.values(), ids=STOPPED)
+def test_ctrl_c_says_what_is_true_of_the_command(function, words, sentence, monkeypatch, capsys):
+    monkeypatch.setattr(function, interrupt)
+    assert run(words) == 130
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert ("--resume" in said) == (words[0] == "train")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["compare", "run"], ["report", "run"]])
+def test_a_reader_that_has_gone_is_no_error(words):
+    """The pipe is closed before anything is written, as by `| head -0`: by print, argparse and rich."""
+    code = "import segpl.api, segpl.cli\n"
+    code += "from rich.console import Console\n"
+    code += "segpl.api.compare = lambda *_, **__: Console().print('a table')\n"
+    code += "segpl.api.report = lambda *_, **__: 'page'\n"
+    code += "segpl.cli.main()"
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-c", code, *words]
+    ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert ended.returncode in ((0, 141) if words == ["--help"] else (141,))  # argparse says nothing of it
+    assert ended.stderr == ""
+
+
+def test_a_failed_trial_is_one_sentence_without_a_traceback(tumours, tmp_path, monkeypatch, capfd):
+    settings = "{method: segpl, labelled: 1, validation: 1, steps: 4, channels: 4, ratio: 1, patch: [32, 32]}"
+    file = tmp_path / "search.yaml"
+    file.write_text(f"data: {tumours}\nsettings: {settings}\nspace:\n  learning_rate: {{low: 0.001, high: 0.1}}\n")
+
+    def fail(*_, **__):
+        raise UserError("the disk is full: make room.")
+
+    monkeypatch.setattr("segpl.study.search.train", fail)
+    assert run(["search", str(file), "--out", str(tmp_path / "out")]) == 2
+    said = capfd.readouterr().err
+    assert "segpl: the disk is full: make room.\n" in said
+    assert "Traceback" not in said
+
+
+def test_only_the_entry_point_looks_at_the_words_of_the_command():
+    for file in SOURCE.rglob("*.py"):
+        mentions = file.read_text(encoding="utf-8").count("sys.argv")
+        assert mentions == (file == SOURCE / "cli/__init__.py"), file
+
+
+def test_the_long_help_is_put_together_only_when_it_is_shown(monkeypatch):
+    made = []
+    monkeypatch.setattr(parser, "settings_help", lambda: made.append("settings") or "every setting")
+    monkeypatch.setattr(parser, "shifts_help", lambda: made.append("shifts") or "every shift")
+    lines = parser.command_line()
+    lines.parse_args(["train", "data", "--out", "run"])
+    assert made == []
+    with pytest.raises(SystemExit):
+        lines.parse_args(["train", "--help"])
+    assert made == ["settings"]

@@ -1,0 +1,94 @@
+"""Files and folders that are there as a whole or not at all."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from segpl.foundation.errors import UserError
+from segpl.foundation.files import draft, write_bytes, write_text
+
+SOURCE = Path(__file__).parents[2] / "src/segpl"
+
+
+def test_text_is_written_with_its_folder_and_replaces_what_was_there(tmp_path):
+    file = tmp_path / "new/folder/file.txt"
+    write_text(file, "first, a longer text")
+    write_text(file, "größer\n")
+    assert file.read_bytes() == "größer\n".encode()
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_a_failure_leaves_the_old_file_and_no_draft(tmp_path):
+    file = tmp_path / "file.txt"
+    write_text(file, "old")
+
+    def fail():
+        with draft(file) as place:
+            place.write_text("half of the new")
+            raise ValueError
+
+    with pytest.raises(ValueError):
+        fail()
+    assert file.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_failed_rename_leaves_no_draft_and_one_sentence(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(UserError, match=r"file cannot be written \(No space left on device\)"):
+        write_bytes(tmp_path / "file", b"content")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_block_that_writes_nothing_is_an_error(tmp_path):
+    with pytest.raises(UserError, match="cannot be written"), draft(tmp_path / "file"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_content_reaches_the_disk_before_its_name_does(tmp_path, monkeypatch):
+    done = []
+    replace, sync = Path.replace, os.fsync
+    monkeypatch.setattr(os, "fsync", lambda stream: (done.append("sync"), sync(stream)))
+    monkeypatch.setattr(Path, "replace", lambda *names: (done.append("rename"), replace(*names)))
+    write_text(tmp_path / "file", "content")
+    assert done == ["sync", "rename", "sync"]
+
+
+def test_a_folder_is_there_as_a_whole(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()  # an empty one may be replaced
+    with draft(folder) as place:
+        write_text(place / "inner/file", "content")
+        assert not list(folder.iterdir())
+    assert (folder / "inner/file").read_text() == "content"
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_folder_that_holds_something_is_not_replaced(tmp_path):
+    write_text(tmp_path / "folder/mine", "precious")
+    with pytest.raises(UserError, match="folder cannot be written"), draft(tmp_path / "folder") as place:
+        write_text(place / "other", "content")
+    assert [file.name for file in tmp_path.rglob("*")] == ["folder", "mine"]
+
+
+def test_a_draft_keeps_the_ending_and_is_hidden(tmp_path):
+    with draft(tmp_path / "mask.nii.gz") as place:
+        assert place.name.startswith(".")
+        assert place.name.endswith("mask.nii.gz")
+        place.touch()
+
+
+def test_nothing_else_renames_files():
+    """One way to write a file as a whole."""
+    other = re.compile(r"os\.(replace|rename)\(|\.(rename|replace)\((file|folder|entry|path|target)\)")
+    found = []
+    for file in SOURCE.rglob("*.py"):
+        if other.search(file.read_text(encoding="utf-8")):
+            found.append(file.relative_to(SOURCE).as_posix())
+    assert found == ["foundation/files.py"]
