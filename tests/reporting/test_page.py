@@ -21,10 +21,14 @@ from segpl.reporting.page.learning import guard_acts, prior_moments
 from segpl.reporting.page.pictures import confidence
 from segpl.reporting.page.scans import entropy
 from segpl.reporting.page.viewer import sheet
+from segpl.reporting.table import Column, Format, Table, text_column, to_json
 from segpl.rundir import RUNS_FILE
 
-STUDY_TABLE = (
-    "## Study\n\n| labelled | method | IoU \\| % |\n| --- | --- | --- |\n| 2 | a <b> | **50.0** |\n\n- A note.\n"
+STUDY_TABLE = Table(
+    "Study",
+    [text_column("labelled"), text_column("method"), Column("IoU | %", Format(".1f", 100))],
+    [[["2", "a <b>", 0.5]]],
+    ["A note."],
 )
 
 
@@ -81,7 +85,7 @@ def study(tmp_path_factory):
     shutil.copytree(folder / "runs" / "segpl_2-labelled_seed0_abcd", broken, ignore=shutil.ignore_patterns("*.csv"))
     (broken / "failed.txt").write_text("no memory <left>\n")
     (folder / "tables").mkdir()
-    (folder / "tables" / "comparison.md").write_text(STUDY_TABLE)
+    (folder / "tables" / "comparison.table.json").write_text(to_json(STUDY_TABLE))
     runs = [run.name for run in (folder / "runs").iterdir()]
     (folder / RUNS_FILE).write_text(json.dumps({name: (name.partition("_")[0], "2 labelled") for name in runs}))
     run_folder(folder / "runs" / "old_2-labelled_seed0_ffff", data, "segpl", 0)  # of an earlier version of the study
@@ -253,6 +257,15 @@ def test_a_run_that_was_never_scored_has_a_report_on_its_training(study, tmp_pat
     shown = {attributes["id"] for _, attributes in page.tags if attributes.get("id", "").startswith("figure-")}
     assert "figure-loss" in shown
     assert "figure-subjects" not in shown
+
+
+def test_a_study_with_tables_of_an_earlier_version_is_told(study, tmp_path):
+    shutil.copytree(study / "runs" / "segpl_2-labelled_seed0_abcd", tmp_path / "runs" / "run")
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "comparison.md").write_text("## Study\n\n| method |\n| --- |\n| a |\n")
+    page = Page(write_report([tmp_path]))
+    assert "comparison.md: an earlier version of segpl wrote these tables, and they are not shown." in page.text
+    assert "Study" not in page.tables
 
 
 def test_what_is_no_run_is_refused(tmp_path):

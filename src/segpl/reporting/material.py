@@ -14,6 +14,7 @@ import yaml
 
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import file_name
+from segpl.reporting.table import TABLE_ENDING
 from segpl.reporting.verdict import LABELS_ALONE
 from segpl.rundir import RUNS_FILE, read_table, scored_as
 
@@ -102,7 +103,9 @@ class Material:
     curves: pd.DataFrame
     log: pd.DataFrame
     study_tables: Sequence[Path] = ()
-    """Markdown files of a study's tables."""
+    """Files of a study's tables as `table.to_json` writes them."""
+    tables_not_shown: Sequence[Path] = ()
+    """Tables of a study that were written before there was such a file."""
     regions: Sequence[Mapping[str, Any]] = field(default_factory=list)
 
     @property
@@ -167,15 +170,32 @@ def gather(folders: Sequence[Path]) -> Material:
     extra |= {"images": [*extra["scores"], "image", "foreground"], "log": ["step"]}
     extra["curves"] = [*extra["scores"], "curve", "x", "y", "voxels"]
     tables = {kind: _stacked(runs, kind, columns) for kind, columns in extra.items()}
-    reports = [file for folder in folders for file in (*sorted((folder / "tables").glob("*.md")), folder / "cost.md")]
-    written = [file for file in reports if file.is_file()]
     return Material(
         list(folders),
         runs,
         **tables,
-        study_tables=written,
+        study_tables=_study_tables(folders, TABLE_ENDING),
+        tables_not_shown=_tables_not_shown(folders),
         regions=tasks[0]["regions"] if tasks else [],
     )
+
+
+def _study_tables(folders: Sequence[Path], ending: str) -> list[Path]:
+    """The tables that studies left in these folders, that of cost last."""
+    files = []
+    for folder in folders:
+        files += sorted((folder / "tables").glob(f"*{ending}"))
+        files += folder.glob(f"cost{ending}")
+    return files
+
+
+def _tables_not_shown(folders: Sequence[Path]) -> list[Path]:
+    """Tables that studies left as Markdown alone: the report does not read Markdown."""
+    missing = []
+    for file in _study_tables(folders, ".md"):
+        if not file.with_suffix(TABLE_ENDING).is_file():
+            missing.append(file)
+    return missing
 
 
 def runs_in(folder: Path) -> list[RunFolder]:

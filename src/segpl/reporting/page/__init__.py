@@ -5,7 +5,6 @@ import hashlib
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -35,6 +34,7 @@ from segpl.reporting.page.wording import (
     region_table,
     study_tables,
 )
+from segpl.reporting.render import html
 
 __all__ = ["write_report"]
 
@@ -73,7 +73,7 @@ def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
         rankings=_rankings(material),
         remarks=[*remarks, *shown.remarks, *left_out],
         viewer=viewer,
-        origin=asdict(origin(material)),
+        origin=origin(material),
         version=version("segpl"),
         code=code_hash(),
         **_assets(),
@@ -96,6 +96,7 @@ def _template() -> jinja2.Template:
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
     surroundings.filters["in_script"] = in_script
+    surroundings.filters["table"] = html
     return surroundings.get_template("page.html")
 
 

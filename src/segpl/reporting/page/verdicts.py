@@ -96,4 +96,10 @@ def _warnings(material: Material) -> list[str]:
         said += [f"{run.name}: {run.failure}" for run in failed]
     if waiting and scored:
         said.append(f"{len(waiting)} of {len(material.runs)} runs have not been scored: {', '.join(waiting)}.")
+    if material.tables_not_shown:
+        names = ", ".join(file.name for file in material.tables_not_shown)
+        said.append(
+            f"{names}: an earlier version of segpl wrote these tables, and they are not shown. Call the same segpl "
+            "study again: it keeps finished runs and writes its tables anew."
+        )
     return said
