@@ -21,6 +21,8 @@ def write_run(folder, method, seed, bonus, samples=1, alpha=1.0):
     folder.mkdir(parents=True, exist_ok=True)
     run = {"method": {"name": method, "alpha": alpha}, "seed": seed, "labelled": 2}
     (folder / "run.yaml").write_text(yaml.safe_dump(run))
+    facts = {"uses_unlabelled": method != "supervised" and alpha > 0}
+    (folder / "facts.json").write_text(json.dumps(facts))
     origin = {"run": folder.name, "method": method, "seed": seed, "labelled": 2}
     rows, images = [], []
     for subject in range(6):

@@ -10,6 +10,7 @@ from statistics import mean, stdev
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from made_up_runs import SHAPE, STRANGE, data_folder, run_folder
 
 from segpl.foundation.errors import UserError
@@ -17,7 +18,7 @@ from segpl.reporting.label_use import label_use, label_use_sentence
 from segpl.reporting.material import gather
 from segpl.reporting.page import in_script, write_report
 from segpl.reporting.page.catalogue import PICTURES, PLOTS
-from segpl.reporting.page.learning import guard_acts, prior_moments
+from segpl.reporting.page.learning import prior_moments, thresholds
 from segpl.reporting.page.pictures import confidence
 from segpl.reporting.page.scans import entropy
 from segpl.reporting.page.viewer import sheet
@@ -129,7 +130,8 @@ def test_verdict_failures_tables_and_ranking_are_told(page):
     assert page.tables["Study"] == [["labelled", "method", "IoU | %"], ["2", "a <b>", "50.0"]]
     assert page.tables["Most useful first"][1] == ["1", STRANGE[0], "unsure & new"]
     assert "The guard backed alpha off" in page.text
-    assert "from step 21" in page.text
+    assert "segpl_2-labelled_seed0_abcd after step 20 (alpha times 0.1)" in page.text
+    assert "supervised_2-labelled_seed0_abcd after step" not in page.text
     assert "segpl train --out 'a b'" in page.text
     assert "sha256:abc" in page.text
 
@@ -322,7 +324,11 @@ def test_priors_of_every_kind_have_moments():
     assert np.isnan(prior_moments({})).all()
 
 
-def test_the_guard_is_reported_at_the_step_where_it_acts():
-    log = pd.DataFrame({"run": "a", "step": [1, 2, 3, 4], "alpha_factor": [1.0, 0.1, 0.1, 0.01]})
-    assert guard_acts(log)["step"].tolist() == [2, 4]
-    assert guard_acts(log.assign(alpha_factor=1.0)).empty
+def test_the_prior_of_an_ensembles_members_is_found(tmp_path):
+    run = run_folder(tmp_path / "run", tmp_path, cases=("a",))
+    settings = yaml.safe_load((run / "run.yaml").read_text())
+    member = settings["method"] | {"prior": {"name": "normal", "mean": 0.3, "deviation": 0.2}}
+    (run / "run.yaml").write_text(yaml.safe_dump(settings | {"method": {"name": "e", "base": {"base": member}}}))
+    numbers = thresholds(gather([run]))
+    assert set(numbers["prior_mean"]) == {0.3}
+    assert set(numbers["prior_deviation"]) == {0.2}

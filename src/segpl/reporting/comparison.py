@@ -16,7 +16,7 @@ from segpl.reporting.statistics import by_size, holm, mann_whitney, per_subject
 from segpl.reporting.table import Column, Format, Row, Span, Table, text_column
 from segpl.reporting.tables import metric_column
 from segpl.reporting.verdict import Verdict, pairs, verdicts
-from segpl.rundir import scored_as
+from segpl.rundir import COST_FILE, scored_as
 
 OWN_DATA = re.compile(r"prediction_cost(-\d+-samples)?\.json")
 """Not what was scored on the test cases of another folder."""
@@ -31,9 +31,14 @@ def print_comparison(folders: Sequence[Path], baseline: str) -> None:
         if all(scored_as(run.folder) is None for run in runs_in(folder)):
             raise UserError(f"{folder} holds no scores.csv: make it with segpl evaluate {folder}.")
     console = Console(soft_wrap=True)
-    found = verdicts(material.scores, baseline, labels_alone=material.labels_alone)
+    found = verdicts(
+        material.scores,
+        baseline,
+        labels_alone=material.labels_alone,
+        of_unknown_use=material.of_unknown_use,
+    )
     sentences = [verdict.sentence for verdict in found]
-    for sentence in [*sentences, *material.unlike, *label_use(material.runs)]:
+    for sentence in [*sentences, *material.unknown, *material.unlike, *label_use(material.runs)]:
         console.print(sentence, highlight=False, markup=False)
     console.print()
     for table in (
@@ -127,8 +132,8 @@ def _certainty_of(run: RunFolder, file: str) -> list[dict[str, Any]]:
         "method": run.method,
         "budget": run.budget,
         "seed": run.seed,
-        # A run that was killed after its last step has no cost.json.
-        "seconds_of_training": run.read("cost.json").get("seconds_of_training"),
+        # A run that was killed after its last step has no such file.
+        "seconds_of_training": run.read(COST_FILE).get("seconds_of_training"),
         "samples": predicting["samples"],
         "voxels_per_second": predicting["voxels_per_second"],
     }

@@ -13,8 +13,8 @@ from segpl.reporting.statistics import LEVEL, bootstrap, holm, interval, mean_of
 
 POINTS = {"iou": "IoU", "mean_iou": "mean IoU", "dice": "Dice", "surface_dice": "surface Dice"}
 """What a verdict can be about: shares of 1 of which more is better."""
-LABELS_ALONE = frozenset({"supervised", "deep-ensemble"})
-"""Methods that by default learn from labels alone: only against one of these can unlabelled scans be said to help."""
+DEFAULT_BASELINE = "supervised"
+"""What others are compared with unless another is asked for. It learns from labels alone."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def gains(both: pd.DataFrame) -> pd.Series:
 def compare(
     scores: pd.DataFrame,
     method: str,
-    baseline: str = "supervised",
+    baseline: str = DEFAULT_BASELINE,
     metric: str = "iou",
     shift: str = "clean",
     level: float = 0.0,
@@ -143,9 +143,13 @@ def verdict(
     comparison: Comparison,
     corrected: float | None = None,
     family: int = 1,
-    labels_alone: Collection[str] = LABELS_ALONE,
+    labels_alone: Collection[str] = (DEFAULT_BASELINE,),
+    of_unknown_use: Collection[str] = (),
 ) -> Verdict:
     """Helps or hurts only if the 95 % interval misses 0; among a `family` of comparisons, `corrected` p must agree.
+
+    The sentence is about the unlabelled scans if the baseline is among the methods that learn from labels alone and
+    the method is neither among these nor `of_unknown_use`; otherwise it is about the two methods.
 
     One seed tells nothing, however narrow the interval over subjects: on real scans most pairs of single trainings
     differ by more than chance among subjects, the same two methods now this way and now that. Nor does one subject.
@@ -154,27 +158,35 @@ def verdict(
     kind = Kind.CANNOT_TELL
     if p < 1 - LEVEL and min(comparison.seeds, comparison.subjects) > 1:
         kind = Kind.HELPS if comparison.effect > 0 else Kind.HURTS
-    return Verdict(kind, _sentence(kind, comparison, p, family, labels_alone), comparison, p)
+    without_claim = {*labels_alone, *of_unknown_use}
+    of_scans = comparison.baseline in labels_alone and comparison.method not in without_claim
+    return Verdict(kind, _sentence(kind, comparison, p, family, of_scans), comparison, p)
 
 
-def judged(comparisons: Sequence[Comparison], labels_alone: Collection[str] = LABELS_ALONE) -> list[Verdict]:
+def judged(
+    comparisons: Sequence[Comparison],
+    labels_alone: Collection[str] = (DEFAULT_BASELINE,),
+    of_unknown_use: Collection[str] = (),
+) -> list[Verdict]:
     """A verdict on each, their p-values corrected together (Holm).
 
     Where many are asked, one alone needs more than a 95 % interval.
     """
     corrected = holm([one.p for one in comparisons])
-    return [
-        verdict(one, float(p), len(comparisons), labels_alone) for one, p in zip(comparisons, corrected, strict=True)
-    ]
+    found = []
+    for comparison, p in zip(comparisons, corrected, strict=True):
+        found.append(verdict(comparison, float(p), len(comparisons), labels_alone, of_unknown_use))
+    return found
 
 
 def verdicts(
     scores: pd.DataFrame,
-    baseline: str = "supervised",
+    baseline: str = DEFAULT_BASELINE,
     metric: str = "iou",
     shift: str = "clean",
     level: float = 0.0,
-    labels_alone: Collection[str] = LABELS_ALONE,
+    labels_alone: Collection[str] = (DEFAULT_BASELINE,),
+    of_unknown_use: Collection[str] = (),
 ) -> list[Verdict]:
     """A verdict for every method and budget (or number of labelled subjects) against the baseline with the same."""
     compared = [
@@ -185,7 +197,7 @@ def verdicts(
     ]
     if not compared:
         raise UserError(f"There is nothing but {baseline} among the scores: train and evaluate another method.")
-    return judged(compared, labels_alone)
+    return judged(compared, labels_alone, of_unknown_use)
 
 
 def _check_twins(one: pd.DataFrame, other: pd.DataFrame) -> None:
@@ -206,8 +218,7 @@ def _check_twins(one: pd.DataFrame, other: pd.DataFrame) -> None:
             raise UserError(f"{names} have no {keys[-1]} in common at {at}: train and evaluate both on the same.")
 
 
-def _sentence(kind: Kind, comparison: Comparison, p: float, family: int, labels_alone: Collection[str]) -> str:
-    of_scans = comparison.baseline in labels_alone and comparison.method not in labels_alone
+def _sentence(kind: Kind, comparison: Comparison, p: float, family: int, of_scans: bool) -> str:
     opening = (OF_SCANS if of_scans else OF_METHODS)[kind]
     amount = f"{_points(abs(comparison.effect))} {POINTS[comparison.metric]} points"
     than = f"{'worse' if comparison.effect < 0 else 'better'} than {comparison.baseline} training"

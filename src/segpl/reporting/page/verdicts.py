@@ -9,13 +9,13 @@ from segpl.foundation.errors import UserError
 from segpl.reporting.material import Material
 from segpl.reporting.page.quality import CELL, subjects
 from segpl.reporting.statistics import per_subject
-from segpl.reporting.verdict import Comparison, Kind, Verdict, compare, judged
+from segpl.reporting.verdict import DEFAULT_BASELINE, Comparison, Kind, Verdict, compare, judged
 
 ORDER = (Kind.HELPS, Kind.HURTS, Kind.CANNOT_TELL)
 NO_BASELINE = (
     "Whether the unlabelled scans help cannot be said: no run here has learnt from labels alone. Train one with "
-    "segpl train DATA --method supervised, with as many labels and the same seed, score it with segpl evaluate, and "
-    "report both together."
+    f"segpl train DATA --method {DEFAULT_BASELINE}, with as many labels and the same seed, score it with segpl "
+    "evaluate, and report both together."
 )
 NO_OTHER = (
     "There is nothing to compare with: all runs here are {}. Train another method with as many labels and the same "
@@ -63,7 +63,7 @@ def answers(material: Material, baseline: str) -> tuple[list[Verdict], list[str]
                     compared.append(compare(part, str(method), baseline))
             except UserError as error:
                 missing.append(str(error))
-    found = judged(compared, material.labels_alone)
+    found = judged(compared, material.labels_alone, material.of_unknown_use)
     return sorted(found, key=lambda one: (ORDER.index(one.kind), -one.comparison.effect)), list(dict.fromkeys(missing))
 
 
@@ -90,7 +90,7 @@ def _trust(material: Material) -> list[str]:
 def _warnings(material: Material) -> list[str]:
     scored, failed = set(material.scores["run"]), material.failed
     waiting = [run.name for run in material.runs if run.name not in scored and not run.failure]
-    said = material.unlike
+    said = [*material.unknown, *material.unlike]
     if failed:
         said.append(f"{len(failed)} of {len(material.runs)} runs failed and are missing from everything below:")
         said += [f"{run.name}: {run.failure}" for run in failed]

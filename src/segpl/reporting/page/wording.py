@@ -8,9 +8,8 @@ from typing import Any
 import pandas as pd
 
 from segpl.reporting.label_use import without_validation
-from segpl.reporting.material import Material
+from segpl.reporting.material import Material, RunFolder
 from segpl.reporting.page.confidence import costs
-from segpl.reporting.page.learning import guard_acts
 from segpl.reporting.statistics import per_subject
 from segpl.reporting.study_numbers import over_seeds
 from segpl.reporting.table import (
@@ -154,15 +153,35 @@ def cost_table(material: Material) -> list[Table]:
 
 
 def guard_words(material: Material) -> str:
-    """Whether the guard had to step in."""
-    if "pseudo_foreground" not in material.log:
+    """Whether the guard had to step in, in the runs that learnt from unlabelled scans."""
+    runs = [run for run in material.runs if run.facts.uses_unlabelled is not False]
+    if not runs:
         return ""
-    acts = guard_acts(material.log)
-    if acts.empty:
+    sentences = [_guard_acts_words(runs)]
+    switched_off = [run.name for run in runs if run.facts.guard_on is False]
+    if switched_off:
+        sentences.append(f"The guard was switched off in {', '.join(switched_off)}.")
+    unknown = [run.name for run in runs if run.facts.guard_acts is None]
+    if unknown:
+        sentences.append(f"Unknown whether the guard acted in {', '.join(unknown)}: there is no record and no log.")
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _guard_acts_words(runs: Sequence[RunFolder]) -> str:
+    """Which acts are known; nothing where no run knows."""
+    watched = [run for run in runs if run.facts.guard_acts is not None and run.facts.guard_on is not False]
+    if not watched:
+        return ""
+    acts = []
+    for run in watched:
+        for act in run.facts.guard_acts or ():
+            acts.append(f"{run.name} after step {act.after_step} (alpha times {act.alpha_factor:g})")
+    if not acts:
         return "The guard never acted: no pseudo-labels went empty or full while the labels were not."
-    each = [f"{row.run} from step {row.step} (alpha times {row.alpha_factor:g})" for row in acts.itertuples()]
-    more = [f"{len(each) - ACTS} more"] if len(each) > ACTS else []
-    return f"The guard backed alpha off, because pseudo-labels had gone empty or full: {'; '.join(each[:ACTS] + more)}."
+    shown = acts[:ACTS]
+    if len(acts) > ACTS:
+        shown.append(f"{len(acts) - ACTS} more")
+    return f"The guard backed alpha off, because pseudo-labels had gone empty or full: {'; '.join(shown)}."
 
 
 def study_tables(files: Sequence[Path]) -> list[Table]:
