@@ -177,7 +177,7 @@ def test_a_run_without_validation_has_no_such_curve_and_is_said_to_be_uncalibrat
     assert "figure-loss" in shown
     assert "figure-validation" not in shown
     assert "2 labelled subjects to learn from and none to choose the weights" in page.text
-    assert "no validation subjects to fit a temperature on: their probabilities are not calibrated" in page.text
+    assert "This run has no validation subjects to fit a temperature on: its probabilities are not" in page.text
 
 
 def test_predictions_from_several_samples_have_a_table_of_their_own(page):
@@ -268,6 +268,64 @@ def test_a_study_with_tables_of_an_earlier_version_is_told(study, tmp_path):
     page = Page(write_report([tmp_path]))
     assert "comparison.md: an earlier version of segpl wrote these tables, and they are not shown." in page.text
     assert "Study" not in page.tables
+
+
+@pytest.mark.parametrize("content", ["", "header"])
+def test_a_report_with_empty_tables_says_so_and_does_not_fail(study, tmp_path, content):
+    for seed in (0, 1):
+        shutil.copytree(study / "runs" / f"segpl_2-labelled_seed{seed}_abcd", tmp_path / "runs" / f"run-{seed}")
+    (tmp_path / "rank.csv").write_text("rank,case\n" if content else "")
+    for file in (tmp_path / "runs").glob("*/*.csv"):
+        first = file.read_text(encoding="utf-8").splitlines()[0]
+        file.write_text(f"{first}\n" if content else "")
+    page = Page(write_report([tmp_path]))
+    assert "No run here has been scored" in page.text
+    assert "The scores that matter most" not in page.tables
+
+
+def test_a_run_without_scores_beside_one_with_is_named(study, tmp_path):
+    for seed in (0, 1):
+        shutil.copytree(study / "runs" / f"segpl_2-labelled_seed{seed}_abcd", tmp_path / f"run-{seed}")
+    for file in (tmp_path / "run-1").glob("*.csv"):
+        file.unlink()
+    page = Page(write_report([tmp_path]))
+    assert "1 of 2 runs has not been scored: run-1." in page.text
+    head, row = page.tables["The scores that matter most"]
+    assert dict(zip(head, row, strict=True))["seeds"] == "1"
+
+
+def test_a_report_does_with_settings_and_scores_alone(study, tmp_path):
+    (tmp_path / "run").mkdir()
+    for name in ("run.yaml", "scores.csv"):
+        shutil.copy(study / "runs" / "segpl_2-labelled_seed0_abcd" / name, tmp_path / "run" / name)
+    page = Page(write_report([tmp_path / "run"]))
+    assert "The scores that matter most" in page.tables
+    assert "Training and prediction" not in page.tables
+    assert "Unknown whether unlabelled scans were used: run." in page.text
+
+
+def test_scores_without_an_overlap_are_reported(study, tmp_path):
+    shutil.copytree(study / "runs" / "segpl_2-labelled_seed0_abcd", tmp_path / "run")
+    file = tmp_path / "run" / "scores.csv"
+    scores = pd.read_csv(file)
+    scores[scores["metric"] == "ece"].to_csv(file, index=False)
+    page = Page(write_report([tmp_path / "run"]))
+    assert "No test subject has a defined IoU" in page.text
+    assert page.tables["The scores that matter most"][0] == [
+        "labelled",
+        "method",
+        "ECE %",
+        "worst subject IoU %",
+        "seeds",
+        "subjects",
+    ]
+
+
+def test_a_study_that_names_no_run_of_its_folder_is_refused(study, tmp_path):
+    shutil.copytree(study / "runs" / "segpl_2-labelled_seed0_abcd", tmp_path / "runs" / "run")
+    (tmp_path / RUNS_FILE).write_text("{}")
+    with pytest.raises(UserError, match="names no run"):
+        write_report([tmp_path])
 
 
 def test_what_is_no_run_is_refused(tmp_path):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,14 @@ from rich.console import Console
 
 from segpl.foundation.errors import UserError
 from segpl.reporting.label_use import label_use
-from segpl.reporting.material import RunFolder, gather, runs_in
+from segpl.reporting.material import RunFolder, gather
 from segpl.reporting.render import print_table
 from segpl.reporting.statistics import by_size, holm, mann_whitney, per_subject
 from segpl.reporting.table import Column, Format, Row, Span, Table, text_column
 from segpl.reporting.tables import metric_column
 from segpl.reporting.verdict import Verdict, pairs, verdicts
-from segpl.rundir import COST_FILE, scored_as
+from segpl.reporting.words import listed, verb
+from segpl.rundir import COST_FILE
 
 OWN_DATA = re.compile(r"prediction_cost(-\d+-samples)?\.json")
 """Not what was scored on the test cases of another folder."""
@@ -26,11 +28,14 @@ IMAGES_ARE_ALIKE = "* Mann-Whitney over images as in the paper: slices of a scan
 
 def print_comparison(folders: Sequence[Path], baseline: str) -> None:
     """The verdict on every method, the tests behind it, the sizes it holds for, and its calibration."""
-    material = gather(folders)
-    for folder in folders:
-        if all(scored_as(run.folder) is None for run in runs_in(folder)):
-            raise UserError(f"{folder} holds no scores.csv: make it with segpl evaluate {folder}.")
     console = Console(soft_wrap=True)
+    material = gather(folders)
+    unscored = material.unscored
+    if len(unscored) == len(material.runs):
+        raise UserError(f"{_named(unscored)} no scores: make them with segpl evaluate {unscored[0].folder}.")
+    if unscored:
+        console.print(f"{_named(unscored)} no scores and {verb(len(unscored), 'is', 'are')} left out.", markup=False)
+        material = replace(material, runs=[run for run in material.runs if run not in unscored])
     found = verdicts(
         material.scores,
         baseline,
@@ -47,6 +52,10 @@ def print_comparison(folders: Sequence[Path], baseline: str) -> None:
         certainty_table(certainty(material.runs)),
     ):
         print_table(table)
+
+
+def _named(runs: Sequence[RunFolder]) -> str:
+    return f"{listed([run.name for run in runs])} {verb(len(runs), 'has', 'have')}"
 
 
 def tests_table(found: Sequence[Verdict], images: pd.DataFrame, baseline: str) -> Table:

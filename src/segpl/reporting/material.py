@@ -156,6 +156,12 @@ class Material:
         ]
 
     @property
+    def unscored(self) -> list[RunFolder]:
+        """Runs without a score."""
+        scored = set(self.scores["run"])
+        return [run for run in self.runs if run.name not in scored]
+
+    @property
     def failed(self) -> list[RunFolder]:
         """Runs that their study gave up."""
         return [run for run in self.runs if run.failure]
@@ -215,12 +221,24 @@ def runs_in(folder: Path) -> list[RunFolder]:
     """The folder itself if it is a run, else those in it; of a study, those that it names."""
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder: give a run directory, a folder of them, or a study.")
-    inside = folder / "runs" if (folder / "runs").is_dir() else folder
-    found = [folder] if (folder / "run.yaml").is_file() else sorted(file.parent for file in inside.glob("*/run.yaml"))
+    found = _run_directories(folder)
     if not found:
         raise UserError(f"{folder} holds no run: make one with segpl train, or give the folder of another.")
-    named = read_plain(folder / RUNS_FILE) if (folder / RUNS_FILE).is_file() else None
-    return [_run(directory, named or {}) for directory in found if named is None or directory.name in named]
+    names = folder / RUNS_FILE
+    if not names.is_file():
+        return [_run(directory, {}) for directory in found]
+    named = read_plain(names)
+    runs = [_run(directory, named) for directory in found if directory.name in named]
+    if not runs:
+        raise UserError(f"{names} names no run that is in {folder}: call the same segpl study again.")
+    return runs
+
+
+def _run_directories(folder: Path) -> list[Path]:
+    if (folder / "run.yaml").is_file():
+        return [folder]
+    inside = folder / "runs" if (folder / "runs").is_dir() else folder
+    return sorted(file.parent for file in inside.glob("*/run.yaml"))
 
 
 def _run(folder: Path, named: Mapping[str, Sequence[str]]) -> RunFolder:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from segpl.foundation.errors import UserError
 from segpl.reporting.statistics import LEVEL, bootstrap, holm, interval, mean_of_regions, wilcoxon
+from segpl.reporting.words import plural
 
 POINTS = {"iou": "IoU", "mean_iou": "mean IoU", "dice": "Dice", "surface_dice": "surface Dice"}
 """What a verdict can be about: shares of 1 of which more is better."""
@@ -234,12 +235,12 @@ def _grounds(comparison: Comparison, p: float, family: int) -> Iterator[str]:
     """What a verdict rests on, and what it cannot say."""
     bounds = f"95 % interval {_points(comparison.low)} to {_points(comparison.high)}"
     yield "no interval" if np.isnan(comparison.p) else bounds
-    yield f"{_count(comparison.subjects, 'test subject')}, {_count(comparison.seeds, 'seed')}"
+    yield f"{plural(comparison.subjects, 'test subject')}, {plural(comparison.seeds, 'seed')}"
     if family > 1 and not np.isnan(p):
         fails = ", so it does not hold" if comparison.p < 1 - LEVEL <= p else ""
         yield f"p = {p:.2g} after Holm's correction for {family} comparisons{fails}"
     if comparison.left_out:
-        yield f"{_count(comparison.left_out, 'pair')} of scores left out, undefined or missing"
+        yield f"{plural(comparison.left_out, 'pair')} of scores left out, undefined or missing"
     if comparison.seeds == 1:
         yield "one seed says nothing of another training, so train both with others too"
     if comparison.subjects == 1:
@@ -251,12 +252,8 @@ def _points(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 0.05 or not value else f"{value:.1g}"
 
 
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" + ("s" if number != 1 else "")
-
-
 def _budget(labelled: int | None) -> str:
-    return "all labelled subjects" if labelled is None else _count(labelled, "labelled subject")
+    return "all labelled subjects" if labelled is None else plural(labelled, "labelled subject")
 
 
 def _budgets(scores: pd.DataFrame) -> list[int | None]:

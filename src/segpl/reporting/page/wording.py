@@ -10,7 +10,7 @@ import pandas as pd
 from segpl.reporting.label_use import without_validation
 from segpl.reporting.material import Material, RunFolder
 from segpl.reporting.page.confidence import costs
-from segpl.reporting.statistics import per_subject
+from segpl.reporting.page.standing import Candidate
 from segpl.reporting.study_numbers import over_seeds
 from segpl.reporting.table import (
     Better,
@@ -23,7 +23,8 @@ from segpl.reporting.table import (
     from_json,
     text_column,
 )
-from segpl.reporting.tables import METRICS, Metric, metric_column
+from segpl.reporting.tables import METRICS, Metric
+from segpl.reporting.words import verb
 
 SHOWN = ("iou", "dice", "hd95", "ece")
 CERTAINTY = {name: METRICS[name] for name in ("brier", "ece", "nll", "aurc")} | {
@@ -38,27 +39,16 @@ ACTS = 6
 """Acts of the guard that are shown."""
 
 
-def headline_table(material: Material) -> list[Table]:
+def headline_table(material: Material, worst_iou: Mapping[Candidate, float]) -> list[Table]:
     """The few scores that matter most, by budget and method."""
     clean = material.clean[material.clean["metric"].isin(SHOWN)]
     if clean.empty:
         return []
     shown = {name: METRICS[name] for name in SHOWN if name in set(clean["metric"])}
-    last = metric_column("iou", title="worst subject IoU %")
-    groups = _groups(material, over_seeds(clean), shown, _lowest_subjects(material, clean))
+    last = Column("worst subject IoU %", Format(".1f"), better=Better.HIGHER)
+    groups = _groups(material, over_seeds(clean), shown, worst_iou)
     columns = _score_columns(shown, last)
     return [Table("The scores that matter most", columns, groups, [MEANING])]
-
-
-def _lowest_subjects(material: Material, clean: pd.DataFrame) -> dict[tuple[str, str], float]:
-    """The lowest IoU of a subject in any run, by budget and method."""
-    budgets = {run.name: run.budget for run in material.runs}
-    subjects = per_subject(clean)
-    lowest: dict[tuple[str, str], float] = {}
-    for (run, method), values in subjects.groupby(["run", "method"])["value"]:
-        key = budgets[str(run)], str(method)
-        lowest[key] = min(lowest.get(key, float("inf")), values.min())
-    return lowest
 
 
 def region_table(material: Material) -> list[Table]:
@@ -99,11 +89,13 @@ def _calibration_notes(material: Material) -> list[str]:
     runs = without_validation(material.runs)
     if not runs:
         return []
-    whose = "These runs"
+    whose = verb(len(runs), "This run", "These runs")
     if len(runs) < len(material.runs):
         whose = f"{len(runs)} of {len(material.runs)} runs"
-    reason = f"{whose} have no validation subjects to fit a temperature on"
-    return [f"{reason}: their probabilities are not calibrated."]
+    have = verb(len(runs), "has", "have")
+    their = verb(len(runs), "its", "their")
+    reason = f"{whose} {have} no validation subjects to fit a temperature on"
+    return [f"{reason}: {their} probabilities are not calibrated."]
 
 
 def _three_digits(title: str, factor: float = 1.0) -> Column:
@@ -193,7 +185,7 @@ def ranking_table(file: Path) -> Table:
     """The scans that should be labelled next, most useful first."""
     rows = pd.read_csv(file, dtype=str, keep_default_na=False)
     left = len(rows) - CUT
-    notes = [f"{left} more stand in {file.name}."] if left > 0 else []
+    notes = [f"{left} more {verb(left, 'stands', 'stand')} in {file.name}."] if left > 0 else []
     columns = [text_column(str(name), wraps=True) for name in rows.columns]
     cells = [list(row) for row in rows.head(CUT).itertuples(index=False)]
     return Table("Most useful first", columns, [cells], notes)
@@ -222,7 +214,7 @@ def _groups(
     material: Material,
     spread: pd.DataFrame,
     shown: Mapping[str, Metric],
-    last: Mapping[tuple[str, str], float] | None = None,
+    last: Mapping[Candidate, float] | None = None,
 ) -> list[list[Row]]:
     """A group of rows for each budget, a row for each method, a cell for each metric."""
     groups = []
@@ -235,7 +227,7 @@ def _groups(
             by_metric = part.set_index("metric").to_dict("index")
             cells: list[Value] = [_mean_and_deviation(by_metric, name) for name in shown]
             if last is not None:
-                cells.append(last.get((budget, method)))
+                cells.append(last.get((method, budget)))
             seeds = int(part["seeds"].max())
             rows.append([budget, method, *cells, seeds, int(part["subjects"].max())])
         groups.append(rows)
