@@ -16,8 +16,20 @@ import yaml
 from matplotlib.figure import Figure
 
 from segpl.foundation.files import write_text
+from segpl.reporting.render import markdown
 from segpl.reporting.statistics import LEVEL, interval, mean_of_regions
-from segpl.reporting.typeset import Cell, Mark, TextTable, markdown
+from segpl.reporting.table import (
+    MISSING,
+    Better,
+    Column,
+    Effect,
+    Format,
+    Row,
+    Spread,
+    Table,
+    Value,
+    text_column,
+)
 from segpl.reporting.verdict import Kind, Verdict, compare, gains, pairs, verdicts
 from segpl.rundir import read_table
 from segpl.study.work import DONE
@@ -160,6 +172,21 @@ def on_steps(seconds: pd.Series) -> Iterator[str]:
         )
 
 
+POINTS = Format(".1f")
+PER_CENT = Format(".1f", 100)
+COLUMNS_SHOWN = (
+    text_column("labelled"),
+    text_column("method"),
+    Column("IoU %", PER_CENT, better=Better.HIGHER),
+    Column("Dice %", PER_CENT),
+    Column("over supervised", POINTS),
+    Column("p (Holm)", Format(".2g")),
+    text_column("verdict"),
+    Column("seeds ahead"),
+    Column("step", Format(".2f")),
+)
+
+
 def table(
     title: str,
     scores: pd.DataFrame,
@@ -167,31 +194,23 @@ def table(
     names: dict[int | None, str],
     steps: pd.Series,
     notes: Sequence[str],
-) -> TextTable:
+) -> Table:
     """A row for each method and number of labelled subjects."""
     answers = {(one.comparison.labelled, one.comparison.method): one for one in found}
     groups = []
     for labelled, name in names.items():
-        seeds, dice = (by_seed(scores[scores["labelled"] == labelled], metric) for metric in METRICS)
-        means = seeds.groupby("method", sort=False).agg(["mean", "std", "count"])
-        rows = {str(method): row for method, row in means.iterrows()}
-        marks = dict(zip(means["mean"].nlargest(2).index, (Mark.BEST, Mark.SECOND), strict=False))
-        groups.append(
-            [
-                [
-                    Cell(name),
-                    Cell(method),
-                    Cell(_spread(row), marks.get(method, Mark.NONE)),
-                    Cell(f"{100 * dice[method].mean():.1f}"),
-                    *_answer(answers.get((labelled, method))),
-                    Cell(_ahead(seeds[method], seeds[PLAIN]) if method != PLAIN else f"{row['count']:.0f}"),
-                    Cell(f"{steps[method] / steps[DEAREST]:.2f}" if method in steps else "–"),
-                ]
-                for method, row in rows.items()
-            ]
-        )
-    columns = ["labelled", "method", "IoU %", "Dice %", "over supervised", "p (Holm)", "verdict", "seeds ahead", "step"]
-    return TextTable(title, columns, groups, notes)
+        part = scores[scores["labelled"] == labelled]
+        iou = by_seed(part, "iou")
+        dice = by_seed(part, "dice")
+        rows: list[Row] = []
+        for method in map(str, iou.index.unique("method")):
+            answer = answers.get((labelled, method))
+            cells = [_spread(iou[method]), dice[method].mean(), *_answer(answer)]
+            ahead = _ahead(iou[method], iou[PLAIN]) if method != PLAIN else len(iou[method])
+            step = steps[method] / steps[DEAREST] if method in steps else None
+            rows.append([name, method, *cells, ahead, step])
+        groups.append(rows)
+    return Table(title, COLUMNS_SHOWN, groups, notes, marks_best=True)
 
 
 def by_seed(scores: pd.DataFrame, metric: str) -> pd.Series:
@@ -205,17 +224,16 @@ def _ahead(seeds: pd.Series, plain: pd.Series) -> str:
     return f"{(seeds > plain[seeds.index]).sum()} of {len(seeds)}"
 
 
-def _spread(row: pd.Series) -> str:
-    mean = f"{100 * row['mean']:.1f}"
-    return f"{mean} ± {100 * row['std']:.1f}" if row["count"] > 1 else mean
+def _spread(seeds: pd.Series) -> Spread:
+    return Spread(seeds.mean(), seeds.std() if len(seeds) > 1 else None)
 
 
-def _answer(one: Verdict | None) -> list[Cell]:
+def _answer(one: Verdict | None) -> list[Value]:
     """Effect, p and verdict; supervised training has none."""
     if one is None:
-        return [Cell("–")] * 3
+        return [None, None, MISSING]
     it = one.comparison
-    return [Cell(_effect(it.effect, it.low, it.high)), Cell(f"{one.p:.2g}"), Cell(one.kind.value)]
+    return [Effect(it.effect, it.low, it.high), one.p, one.kind.value]
 
 
 def draw(found: Sequence[Verdict], title: str, budgets: dict[int | None, str]) -> Figure:
@@ -255,7 +273,7 @@ def draw_understanding(rows: pd.DataFrame) -> Figure:
 
 
 def _effect(effect: float, low: float, high: float) -> str:
-    return f"{effect:+.1f} ({low:+.1f} to {high:+.1f})"
+    return POINTS.text(Effect(effect, low, high))
 
 
 def main() -> None:

@@ -1,15 +1,37 @@
-"""Long tables as CSV files: one number a row, with the columns that say of what."""
+"""The plain files of a run directory: their names, and how they are read. No torch."""
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+import yaml
+
+from segpl.foundation.errors import UserError
+
+LOG_FILE = "log.csv"
+"""Losses and the like, step by step."""
+COST_FILE = "cost.json"
+"""What a training cost: parameters, operations, seconds, memory."""
+FACTS_FILE = "facts.json"
+"""What training recorded for the report: see `segpl.training.facts`."""
 
 TEXT = ("run", "method", "subject", "case", "region", "shift", "metric", "curve")
 """Columns that stay as they were written: subject 007 is not subject 7, and a case may be called NA."""
 
 RUNS_FILE = "runs.json"
 """What a study's runs are called, and the method and budget that each belongs to: others in its folder are older."""
+
+
+def read_plain(file: Path) -> Any:
+    """What a JSON or YAML file holds; a file that is neither is the user's to put right."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        return json.loads(text) if file.suffix == ".json" else yaml.safe_load(text)
+    except (ValueError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{file} cannot be read ({reason}): write the run again.") from None
 
 
 def read_table(file: Path) -> pd.DataFrame:

@@ -74,6 +74,20 @@ def test_learns_one_batch(kind, network, batch):
     assert history[-1] < 0.8 * history[0]
 
 
+def test_says_whether_unlabelled_images_have_a_part_in_its_weights(kind, network, batch):
+    """With an alpha of 0: other unlabelled images give other gradients exactly if the method says that it learns."""
+    has_alpha = "alpha" in {field.name for field in fields(kind)}
+    settings = {"alpha": 0.0} if has_alpha else {}
+    gradients = []
+    for images in (batch.x_u, batch.x_u.flip(-1) + 1):
+        method, model = built(kind, network, **settings)
+        method.losses(model, batch._replace(x_u=images), progress=1.0).total.backward()
+        gradients.append(torch.cat([w.grad.flatten() for w in model.parameters() if w.grad is not None]))
+    learns = not torch.equal(*gradients)
+    assert method.learns_from_unlabelled() == learns
+    assert kind().learns_from_unlabelled() == kind().uses_unlabelled()
+
+
 def test_survives_yaml(kind, network, batch):
     run = untrained({"name": kind.name()}, (16, 16))
     assert run.method == kind()

@@ -50,12 +50,15 @@ def run_folder(
     flops = {f"flops_{kind}": 1e9 for kind in ("labelled", "unlabelled", "prediction")}
     cost = {"parameters": 5000, **flops, "seconds_per_step": 0.1 * len(method), "seconds_of_training": 4.0}
     _json(folder / "cost.json", cost | {"peak_memory_bytes": 10**9})
+    uses_unlabelled = method != "supervised"
+    guard = {"on": True, "acts": [{"after_step": steps // 2, "alpha_factor": 0.1}] if uses_unlabelled else []}
+    _json(folder / "facts.json", {"uses_unlabelled": uses_unlabelled, "guard": guard})
     packages = {"segpl": "0.1.0", "torch": "2.13.0"}
     entry = {"command": ["segpl", "train", "--out", "a b"], "started": "2026-01-01T00:00:00+00:00", "python": "3.11"}
     entry |= {"packages": packages, "machine": {"system": "Linux", "processors": 2}}
     _json(folder / "provenance.json", [entry | {"data": {"folder": str(data), "fingerprint": "sha256:abc"}}])
     origin = {"run": folder.name, "method": method, "seed": seed, "labelled": labelled}
-    _log(steps, draw).to_csv(folder / "log.csv", index=False)
+    _log(steps, draw, uses_unlabelled).to_csv(folder / "log.csv", index=False)
     scores(origin, cases, draw, shifts).to_csv(folder / "scores.csv", index=False)
     _images(origin, cases, draw).to_csv(folder / "images.csv", index=False)
     _curves(origin, cases).to_csv(folder / "curves.csv", index=False)
@@ -77,9 +80,10 @@ def scores(origin, cases, draw, shifts=()) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _log(steps, draw) -> pd.DataFrame:
+def _log(steps, draw, uses_unlabelled) -> pd.DataFrame:
     step = np.arange(1, steps + 1)
     log = {"step": step, "alpha_factor": np.where(step > steps // 2, 0.1, 1.0), "loss": 1 / np.sqrt(step)}
+    log["labelled"] = log["loss"] / 2 if uses_unlabelled else log["loss"]
     log |= {name: draw.uniform(0.2, 0.4, steps) for name in ("pseudo_foreground", "labelled_foreground")}
     log |= {"unlabelled_to_labelled": draw.uniform(0, 1, steps), "threshold": draw.uniform(0.4, 0.6, steps)}
     log |= {"threshold_spread": np.full(steps, 0.1), "posterior_mean": np.full(steps, 0.45)}

@@ -10,6 +10,7 @@ import yaml
 from segpl.foundation.errors import UserError
 from segpl.reporting.comparison import certainty, print_comparison
 from segpl.reporting.material import gather
+from segpl.reporting.tables import print_summary, read_scores
 from segpl.rundir import RUNS_FILE
 
 LEVELS = {"iou": 0.5, "brier": 0.1, "ece": 0.02, "nll": 0.3, "aurc": 0.01}
@@ -21,6 +22,8 @@ def write_run(folder, method, seed, bonus, samples=1, alpha=1.0):
     folder.mkdir(parents=True, exist_ok=True)
     run = {"method": {"name": method, "alpha": alpha}, "seed": seed, "labelled": 2}
     (folder / "run.yaml").write_text(yaml.safe_dump(run))
+    facts = {"uses_unlabelled": method != "supervised" and alpha > 0}
+    (folder / "facts.json").write_text(json.dumps(facts))
     origin = {"run": folder.name, "method": method, "seed": seed, "labelled": 2}
     rows, images = [], []
     for subject in range(6):
@@ -144,8 +147,47 @@ def test_scores_on_other_data_are_not_mixed_in_and_a_missing_cost_stops_nothing(
     assert "–" in capsys.readouterr().out
 
 
-def test_a_run_without_scores(runs):
-    for file in (runs / "segpl-1").glob("*.csv"):
+def without_scores(*runs):
+    for run in runs:
+        for file in run.glob("*.csv"):
+            file.unlink()
+
+
+def test_runs_without_scores_are_named_and_the_others_compared(runs, capsys):
+    without_scores(runs / "segpl-1")
+    print_comparison([runs], "supervised")
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert first == "segpl-1 has no scores and is left out."
+    assert "6 test subjects, 2 seeds" in second
+    without_scores(runs / "supervised-1")
+    print_comparison([runs / "segpl-1", runs], "supervised")
+    assert capsys.readouterr().out.startswith("segpl-1 and supervised-1 have no scores and are left out.\n")
+
+
+def test_a_file_of_scores_without_a_row_holds_no_scores(runs, capsys):
+    (runs / "segpl-1/scores.csv").write_text("")
+    print_comparison([runs], "supervised")
+    assert capsys.readouterr().out.startswith("segpl-1 has no scores and is left out.")
+
+
+def test_where_no_run_has_scores_there_is_nothing_to_compare(runs):
+    without_scores(*runs.iterdir())
+    with pytest.raises(UserError, match=r"segpl-0, .* and supervised-2 have no scores: make them with segpl evaluate"):
+        print_comparison([runs], "supervised")
+
+
+def test_runs_without_a_table_of_images_are_compared_all_the_same(runs, capsys):
+    for file in runs.glob("*/images.csv"):
         file.unlink()
-    with pytest.raises(UserError, match=r"segpl-1 holds no scores.csv: make it with segpl evaluate"):
-        print_comparison([runs / "segpl-1", runs / "supervised-1"], "supervised")
+    print_comparison([runs], "supervised")
+    printed = capsys.readouterr().out
+    assert "+10.0" in printed
+    assert "by size of the foreground" not in printed
+
+
+def test_one_test_subject_is_not_called_subjects(runs, capsys):
+    for file in runs.glob("*/scores.csv"):
+        scores = pd.read_csv(file)
+        scores[scores["subject"] == "s0"].to_csv(file, index=False)
+    print_summary(read_scores([runs / "segpl-0/scores.csv"]))
+    assert "over 1 test subject\n" in capsys.readouterr().out

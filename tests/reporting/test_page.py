@@ -10,6 +10,7 @@ from statistics import mean, stdev
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from made_up_runs import SHAPE, STRANGE, data_folder, run_folder
 
 from segpl.foundation.errors import UserError
@@ -17,14 +18,18 @@ from segpl.reporting.label_use import label_use, label_use_sentence
 from segpl.reporting.material import gather
 from segpl.reporting.page import in_script, write_report
 from segpl.reporting.page.catalogue import PICTURES, PLOTS
-from segpl.reporting.page.learning import guard_acts, prior_moments
+from segpl.reporting.page.learning import prior_moments, thresholds
 from segpl.reporting.page.pictures import confidence
 from segpl.reporting.page.scans import entropy
 from segpl.reporting.page.viewer import sheet
+from segpl.reporting.table import Column, Format, Table, text_column, to_json
 from segpl.rundir import RUNS_FILE
 
-STUDY_TABLE = (
-    "## Study\n\n| labelled | method | IoU \\| % |\n| --- | --- | --- |\n| 2 | a <b> | **50.0** |\n\n- A note.\n"
+STUDY_TABLE = Table(
+    "Study",
+    [text_column("labelled"), text_column("method"), Column("IoU | %", Format(".1f", 100))],
+    [[["2", "a <b>", 0.5]]],
+    ["A note."],
 )
 
 
@@ -81,7 +86,7 @@ def study(tmp_path_factory):
     shutil.copytree(folder / "runs" / "segpl_2-labelled_seed0_abcd", broken, ignore=shutil.ignore_patterns("*.csv"))
     (broken / "failed.txt").write_text("no memory <left>\n")
     (folder / "tables").mkdir()
-    (folder / "tables" / "comparison.md").write_text(STUDY_TABLE)
+    (folder / "tables" / "comparison.table.json").write_text(to_json(STUDY_TABLE))
     runs = [run.name for run in (folder / "runs").iterdir()]
     (folder / RUNS_FILE).write_text(json.dumps({name: (name.partition("_")[0], "2 labelled") for name in runs}))
     run_folder(folder / "runs" / "old_2-labelled_seed0_ffff", data, "segpl", 0)  # of an earlier version of the study
@@ -125,7 +130,8 @@ def test_verdict_failures_tables_and_ranking_are_told(page):
     assert page.tables["Study"] == [["labelled", "method", "IoU | %"], ["2", "a <b>", "50.0"]]
     assert page.tables["Most useful first"][1] == ["1", STRANGE[0], "unsure & new"]
     assert "The guard backed alpha off" in page.text
-    assert "from step 21" in page.text
+    assert "segpl_2-labelled_seed0_abcd after step 20 (alpha times 0.1)" in page.text
+    assert "supervised_2-labelled_seed0_abcd after step" not in page.text
     assert "segpl train --out 'a b'" in page.text
     assert "sha256:abc" in page.text
 
@@ -171,7 +177,7 @@ def test_a_run_without_validation_has_no_such_curve_and_is_said_to_be_uncalibrat
     assert "figure-loss" in shown
     assert "figure-validation" not in shown
     assert "2 labelled subjects to learn from and none to choose the weights" in page.text
-    assert "no validation subjects to fit a temperature on: their probabilities are not calibrated" in page.text
+    assert "This run has no validation subjects to fit a temperature on: its probabilities are not" in page.text
 
 
 def test_predictions_from_several_samples_have_a_table_of_their_own(page):
@@ -255,6 +261,73 @@ def test_a_run_that_was_never_scored_has_a_report_on_its_training(study, tmp_pat
     assert "figure-subjects" not in shown
 
 
+def test_a_study_with_tables_of_an_earlier_version_is_told(study, tmp_path):
+    shutil.copytree(study / "runs" / "segpl_2-labelled_seed0_abcd", tmp_path / "runs" / "run")
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "comparison.md").write_text("## Study\n\n| method |\n| --- |\n| a |\n")
+    page = Page(write_report([tmp_path]))
+    assert "comparison.md: an earlier version of segpl wrote these tables, and they are not shown." in page.text
+    assert "Study" not in page.tables
+
+
+@pytest.mark.parametrize("content", ["", "header"])
+def test_a_report_with_empty_tables_says_so_and_does_not_fail(study, tmp_path, content):
+    for seed in (0, 1):
+        shutil.copytree(study / "runs" / f"segpl_2-labelled_seed{seed}_abcd", tmp_path / "runs" / f"run-{seed}")
+    (tmp_path / "rank.csv").write_text("rank,case\n" if content else "")
+    for file in (tmp_path / "runs").glob("*/*.csv"):
+        first = file.read_text(encoding="utf-8").splitlines()[0]
+        file.write_text(f"{first}\n" if content else "")
+    page = Page(write_report([tmp_path]))
+    assert "No run here has been scored" in page.text
+    assert "The scores that matter most" not in page.tables
+
+
+def test_a_run_without_scores_beside_one_with_is_named(study, tmp_path):
+    for seed in (0, 1):
+        shutil.copytree(study / "runs" / f"segpl_2-labelled_seed{seed}_abcd", tmp_path / f"run-{seed}")
+    for file in (tmp_path / "run-1").glob("*.csv"):
+        file.unlink()
+    page = Page(write_report([tmp_path]))
+    assert "1 of 2 runs has not been scored: run-1." in page.text
+    head, row = page.tables["The scores that matter most"]
+    assert dict(zip(head, row, strict=True))["seeds"] == "1"
+
+
+def test_a_report_does_with_settings_and_scores_alone(study, tmp_path):
+    (tmp_path / "run").mkdir()
+    for name in ("run.yaml", "scores.csv"):
+        shutil.copy(study / "runs" / "segpl_2-labelled_seed0_abcd" / name, tmp_path / "run" / name)
+    page = Page(write_report([tmp_path / "run"]))
+    assert "The scores that matter most" in page.tables
+    assert "Training and prediction" not in page.tables
+    assert "Unknown whether unlabelled scans were used: run." in page.text
+
+
+def test_scores_without_an_overlap_are_reported(study, tmp_path):
+    shutil.copytree(study / "runs" / "segpl_2-labelled_seed0_abcd", tmp_path / "run")
+    file = tmp_path / "run" / "scores.csv"
+    scores = pd.read_csv(file)
+    scores[scores["metric"] == "ece"].to_csv(file, index=False)
+    page = Page(write_report([tmp_path / "run"]))
+    assert "No test subject has a defined IoU" in page.text
+    assert page.tables["The scores that matter most"][0] == [
+        "labelled",
+        "method",
+        "ECE %",
+        "worst subject IoU %",
+        "seeds",
+        "subjects",
+    ]
+
+
+def test_a_study_that_names_no_run_of_its_folder_is_refused(study, tmp_path):
+    shutil.copytree(study / "runs" / "segpl_2-labelled_seed0_abcd", tmp_path / "runs" / "run")
+    (tmp_path / RUNS_FILE).write_text("{}")
+    with pytest.raises(UserError, match="names no run"):
+        write_report([tmp_path])
+
+
 def test_what_is_no_run_is_refused(tmp_path):
     with pytest.raises(UserError, match="holds no run"):
         write_report([tmp_path])
@@ -309,7 +382,11 @@ def test_priors_of_every_kind_have_moments():
     assert np.isnan(prior_moments({})).all()
 
 
-def test_the_guard_is_reported_at_the_step_where_it_acts():
-    log = pd.DataFrame({"run": "a", "step": [1, 2, 3, 4], "alpha_factor": [1.0, 0.1, 0.1, 0.01]})
-    assert guard_acts(log)["step"].tolist() == [2, 4]
-    assert guard_acts(log.assign(alpha_factor=1.0)).empty
+def test_the_prior_of_an_ensembles_members_is_found(tmp_path):
+    run = run_folder(tmp_path / "run", tmp_path, cases=("a",))
+    settings = yaml.safe_load((run / "run.yaml").read_text())
+    member = settings["method"] | {"prior": {"name": "normal", "mean": 0.3, "deviation": 0.2}}
+    (run / "run.yaml").write_text(yaml.safe_dump(settings | {"method": {"name": "e", "base": {"base": member}}}))
+    numbers = thresholds(gather([run]))
+    assert set(numbers["prior_mean"]) == {0.3}
+    assert set(numbers["prior_deviation"]) == {0.2}

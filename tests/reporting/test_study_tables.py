@@ -5,9 +5,10 @@ import pandas as pd
 import pytest
 
 from segpl.foundation.errors import UserError
+from segpl.reporting.render import markdown
 from segpl.reporting.study_numbers import Layout, cells, comparison, over_seeds
 from segpl.reporting.study_tables import write_study_tables
-from segpl.reporting.typeset import Cell, Mark, TextTable, escaped, latex, markdown
+from segpl.reporting.table import from_json
 
 SUBJECTS = "abcd"
 
@@ -65,6 +66,12 @@ def test_mean_and_deviation_are_over_seeds_of_the_mean_over_subjects(scores, lay
     assert line(tmp_path, "cps") == ["2", "cps", "*62.0 ± 2.8*", "72.0 ± 2.8", "2", "4", "–"]
     # supervised is tested against the best baseline too: four subjects, all worse, 2 / 2^4
     assert line(tmp_path, "supervised")[2:] == ["45.0 ± 7.1", "55.0 ± 7.1", "2", "4", "0.12 vs cps"]
+
+
+def test_the_stored_table_is_the_one_in_markdown(scores, layout, tmp_path):
+    write_study_tables(tmp_path, scores, pd.DataFrame(), layout)
+    stored = from_json((tmp_path / "comparison.table.json").read_text(encoding="utf-8"))
+    assert markdown(stored) == (tmp_path / "comparison.md").read_text(encoding="utf-8")
 
 
 def test_the_csv_has_the_numbers_unrounded(scores, layout, tmp_path):
@@ -216,21 +223,3 @@ def test_no_scores_are_an_error(layout, tmp_path):
 
 def test_counts_are_of_the_headline(scores, layout):
     assert list(cells(over_seeds(scores), layout, ("iou",))["subjects"]) == [4, 4, 4]
-
-
-def test_marks_are_red_and_blue_in_latex_and_text_is_escaped():
-    table = TextTable(
-        "A & B", ["x_1"], [[[Cell("1 ± 2", Mark.BEST)]], [[Cell("50%", Mark.SECOND)], [Cell("a")]]], ["n"]
-    )
-    text = latex(table)
-    assert r"\textbf{\textcolor{red}{1 $\pm$ 2}} \\" in text
-    assert r"\textbf{\textcolor{blue}{50\%}} \\" in text
-    assert r"\caption{A \& B. Red is the best, blue the second best of each group of rows. n}" in text
-    assert text.count(r"\hline") == 4
-    assert escaped("~^\\#") == r"\textasciitilde{}\textasciicircum{}\textbackslash{}\#"
-
-
-def test_markdown_keeps_its_columns():
-    table = TextTable("T", ["a|b"], [[[Cell("c|d", Mark.SECOND)]]], [])
-    assert r"| *c\|d* |" in markdown(table)
-    assert r"| a\|b |" in markdown(table)

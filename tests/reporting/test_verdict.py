@@ -155,8 +155,16 @@ def test_equal_scores_differ_by_nothing_though_sums_round():
     ],
 )
 def test_a_verdict_in_words(changed, kind, sentence):
-    found = verdict(replace(KNOWN, **changed))
+    found = verdict(replace(KNOWN, **changed), labels_alone=("supervised", "deep-ensemble"))
     assert (found.kind, found.sentence) == (kind, sentence)
+
+
+def test_nothing_is_said_about_unlabelled_scans_where_their_use_is_unknown():
+    found = verdict(KNOWN, of_unknown_use=["segpl"])
+    assert found.kind is Kind.HELPS
+    assert found.sentence.startswith("segpl is 4.2 IoU points better than supervised training")
+    baseline = verdict(KNOWN, labels_alone=[], of_unknown_use=["supervised"])
+    assert baseline.sentence == found.sentence
 
 
 def test_among_several_a_verdict_must_survive_the_correction():

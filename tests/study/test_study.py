@@ -26,8 +26,14 @@ def comparison(out):
 def test_a_study_ends_with_tables(study_file, out, pretend, capsys):
     assert run_study(study_file, out) == 0
     assert f"table: {out / 'tables/comparison.md'}" in capsys.readouterr().out
-    assert set(tables(out)) == {"robustness.csv", "comparison.md", "comparison.tex", "comparison.csv"}
-    assert {file.name for file in out.glob("cost.*")} == {"cost.md", "cost.tex", "cost.csv"}
+    assert set(tables(out)) == {
+        "robustness.csv",
+        "comparison.md",
+        "comparison.tex",
+        "comparison.csv",
+        "comparison.table.json",
+    }
+    assert {file.name for file in out.glob("cost.*")} == {"cost.md", "cost.tex", "cost.csv", "cost.table.json"}
     found = comparison(out)
     assert found.loc["supervised", "iou_mean"] == pytest.approx(0.505 - 0.1 / 3)  # seeds 0 and 1, subjects a, b and c
     assert found.loc["segpl alpha=0.1", "p"] == pytest.approx(0.25)  # three subjects, all better: 2 / 2^3

@@ -1,5 +1,6 @@
 import json
 
+import pytest
 import torch
 
 from segpl.em.types import Batch
@@ -61,3 +62,8 @@ def test_a_run_says_what_it_cost(tumours, tmp_path):
     assert cost["peak_memory_bytes"] > 10**8
     assert cost["images_per_step"] == {"labelled": 2, "unlabelled": 2}
     assert cost["steps_timed"] == 3
+    facts = json.loads((tmp_path / "run/facts.json").read_text())
+    assert facts["seconds"] == pytest.approx(3 * cost["seconds_per_step"])
+    assert facts["uses_unlabelled"] is True
+    assert facts["guard"] == {"on": True, "acts": []}
+    assert facts["finished"] is True

@@ -1,5 +1,6 @@
 """The pseudo-label monitor and its guard, in real runs on phantoms."""
 
+import json
 from itertools import product
 
 import pandas as pd
@@ -56,6 +57,10 @@ def test_the_guard_goes_back_three_times_at_most(tumours, tmp_path, monkeypatch)
     monkeypatch.setattr("segpl.training.guard.collapse", lambda *_: next(judgements))
     log = run(tumours, tmp_path / "run", alpha=0.1, steps=12, validate_every=2)
     assert log["alpha_factor"].tolist()[::2] == pytest.approx([1.0, 1.0, 0.1, 0.01, 0.001, 0.001])
+    acts = facts(tmp_path / "run")["guard"]["acts"]
+    assert [act["after_step"] for act in acts] == [4, 6, 8]
+    assert [act["alpha_factor"] for act in acts] == pytest.approx([0.1, 0.01, 0.001])
+    assert {act["pseudo_labels"] for act in acts} == {"empty"}
 
 
 def test_only_pseudo_labels_pull():
@@ -79,6 +84,10 @@ def test_pseudo_labels_are_counted_before_they_are_mixed_with_labels(network, ba
     assert shares(losses.y_u).min() > 0.99
     assert health(losses, batch)["pseudo_foreground"] > 0.99
     assert health(losses, batch)["labelled_foreground"] == batch.y_l.mean()
+
+
+def facts(directory):
+    return json.loads((directory / "facts.json").read_text())
 
 
 def run(tumours, directory, alpha, **settings):
@@ -173,7 +182,10 @@ def test_what_the_guard_did_survives_a_stop(tumours, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         run(tumours, tmp_path / "stopped", **settings)
     monkeypatch.undo()
+    assert not facts(tmp_path / "stopped")["finished"]
     pd.testing.assert_frame_equal(run(tumours, tmp_path / "stopped", **settings), whole)
+    assert facts(tmp_path / "whole")["guard"]["acts"], "the guard acted before and after the stop"
+    assert facts(tmp_path / "stopped")["guard"] == facts(tmp_path / "whole")["guard"]
 
 
 def test_a_healthy_run_is_left_alone_and_its_health_is_logged(tumours, tmp_path):

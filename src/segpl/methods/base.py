@@ -61,6 +61,10 @@ class Method(Named, ABC):
         """Whether the method cannot do without unlabelled images."""
         return False
 
+    def learns_from_unlabelled(self) -> bool:
+        """Whether unlabelled images have a part in the weights; with an alpha of 0 they may be drawn in vain."""
+        return self.uses_unlabelled()
+
     def draws_views(self) -> bool:
         """Whether the method changes the unlabelled images itself, because it must see the plain ones too.
 
@@ -109,6 +113,10 @@ class SemiSupervised(Method):
         """It does."""
         return True
 
+    def learns_from_unlabelled(self) -> bool:
+        """Not if they weigh nothing."""
+        return self.alpha > 0
+
     def unlabelled_weight(self, progress: float) -> float:
         """Alpha at this moment of the run."""
         return self.alpha * ramp(progress, self.start, self.warm_up)
@@ -131,6 +139,10 @@ class Thresholded(SemiSupervised):
         """theta, and phi on its features."""
         theta = network()
         return nn.ModuleDict({"theta": theta, "phi": ThresholdPosterior(theta, self.prior.starts)})
+
+    def learns_from_unlabelled(self) -> bool:
+        """Always: phi learns from them, whatever alpha is."""
+        return True
 
     def theta(self, model: Model) -> UNet:
         """The network that labels and predicts."""

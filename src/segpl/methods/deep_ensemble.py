@@ -59,6 +59,10 @@ class DeepEnsemble(Method):
         """If its members do."""
         return self.base.uses_unlabelled()
 
+    def learns_from_unlabelled(self) -> bool:
+        """If its members do."""
+        return self.base.learns_from_unlabelled()
+
     def draws_views(self) -> bool:
         """If its members do."""
         return self.base.draws_views()

@@ -97,6 +97,10 @@ class SegPLEM(Thresholded):
         """The E-step sees the plain image."""
         return True
 
+    def learns_from_unlabelled(self) -> bool:
+        """Not with an alpha of 0: then phi does not see them either."""
+        return self.alpha > 0
+
     def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
         """Eq. 3, the pseudo-label of one network and view learnt by another; labels alone at first."""
         weight = self.unlabelled_weight(progress)

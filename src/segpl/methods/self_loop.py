@@ -46,6 +46,10 @@ class SelfLoop(SemiSupervised):
         """Nothing before the puzzle has been learnt."""
         return super().unlabelled_weight(progress) if progress >= self.pretraining else 0.0
 
+    def learns_from_unlabelled(self) -> bool:
+        """Always: the puzzle is made of them, whatever alpha is."""
+        return True
+
     def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
         """The puzzle alone at first; then labels, averaged pseudo-labels, and the puzzle."""
         theta, x = model["theta"], torch.cat([batch.x_l, batch.x_u])

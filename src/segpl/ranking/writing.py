@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rich.console import Console
-from rich.table import Table
 
 from segpl.data.cases import Case
 from segpl.foundation.files import write_bytes, write_text
 from segpl.reporting.rank_sheet import Row, draw_sheet
+from segpl.reporting.render import print_table
+from segpl.reporting.table import Column, Format, Table, text_column
+from segpl.reporting.table import Row as Cells
 
 SHOWN = 20
 """Scans on the terminal, unless more are asked for."""
@@ -55,16 +57,26 @@ def write_sheet(file: Path, rows: Sequence[Row], regions: Mapping[int, str]) -> 
 
 def print_order(order: Sequence[Ranked], count: int | None) -> None:
     """The first scans of the order."""
-    table = Table("rank")
-    table.add_column("case", no_wrap=True)
-    for heading in ("uncertain", "novel", "disagrees", "slice"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("why")
     shown = order[: count or SHOWN]
-    for each in shown:
-        numbers = each.uncertainty, each.novelty, each.disagreement
-        cells = ("" if value != value else f"{value:.2f}" for value in numbers)
-        table.add_row(str(each.rank), each.case, *cells, str(each.slice), each.reason)
-    Console().print(table)
+    print_table(order_table(shown))
     if len(order) > len(shown):
         Console(soft_wrap=True).print(f"and {len(order) - len(shown)} more")
+
+
+def order_table(order: Sequence[Ranked]) -> Table:
+    """Rank and name of each scan, the three numbers behind its rank, and the reason in words."""
+    two_digits = Format(".2f")
+    columns = [
+        Column("rank"),
+        text_column("case"),
+        Column("uncertain", two_digits),
+        Column("novel", two_digits),
+        Column("disagrees", two_digits),
+        Column("slice"),
+        text_column("why", wraps=True),
+    ]
+    rows: list[Cells] = []
+    for scan in order:
+        numbers = scan.uncertainty, scan.novelty, scan.disagreement
+        rows.append([scan.rank, scan.case, *numbers, scan.slice, scan.reason])
+    return Table("Scans to label next, most useful first", columns, [rows])

@@ -2,72 +2,118 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from segpl.foundation.errors import UserError
 from segpl.reporting.label_use import label_use
-from segpl.reporting.material import RunFolder, gather, runs_in
+from segpl.reporting.material import RunFolder, gather
+from segpl.reporting.render import print_table
 from segpl.reporting.statistics import by_size, holm, mann_whitney, per_subject
-from segpl.reporting.tables import METRICS
+from segpl.reporting.table import Column, Format, Row, Span, Table, text_column
+from segpl.reporting.tables import metric_column
 from segpl.reporting.verdict import Verdict, pairs, verdicts
-from segpl.rundir import scored_as
+from segpl.reporting.words import listed, verb
+from segpl.rundir import COST_FILE
 
 OWN_DATA = re.compile(r"prediction_cost(-\d+-samples)?\.json")
 """Not what was scored on the test cases of another folder."""
 UNCERTAINTY = ("brier", "ece", "nll", "aurc")
+IMAGES_ARE_ALIKE = "* Mann-Whitney over images as in the paper: slices of a scan are alike, so it proves nothing."
 
 
 def print_comparison(folders: Sequence[Path], baseline: str) -> None:
-    """The verdict on every method, the tests behind it, the sizes it holds for, and how sure each method is."""
-    material = gather(folders)
-    for folder in folders:
-        if all(scored_as(run.folder) is None for run in runs_in(folder)):
-            raise UserError(f"{folder} holds no scores.csv: make it with segpl evaluate {folder}.")
+    """The verdict on every method, the tests behind it, the sizes it holds for, and its calibration."""
     console = Console(soft_wrap=True)
-    found = verdicts(material.scores, baseline, labels_alone=material.labels_alone)
-    for one in found:
-        console.print(one.sentence, highlight=False)
-    for warning in material.unlike:
-        console.print(warning, highlight=False)
-    for sentence in label_use(material.runs):
-        console.print(sentence, highlight=False)
-    console.print(f"\nAgainst {baseline}, in IoU points, paired by seed and test subject")
-    Console().print(_tests(found, material.images))
-    console.print("IoU in % by size of the foreground (per cent of the image, images as in the paper)")
-    Console().print(_sizes(material.images))
-    if len(rows := certainty(material.runs)):  # none where scores were copied without what predicting cost
-        console.print("How far the probabilities can be believed (lower is better), and what they cost")
-        Console().print(_certainty(rows))
+    material = gather(folders)
+    unscored = material.unscored
+    if len(unscored) == len(material.runs):
+        raise UserError(f"{_named(unscored)} no scores: make them with segpl evaluate {unscored[0].folder}.")
+    if unscored:
+        console.print(f"{_named(unscored)} no scores and {verb(len(unscored), 'is', 'are')} left out.", markup=False)
+        material = replace(material, runs=[run for run in material.runs if run not in unscored])
+    found = verdicts(
+        material.scores,
+        baseline,
+        labels_alone=material.labels_alone,
+        of_unknown_use=material.of_unknown_use,
+    )
+    sentences = [verdict.sentence for verdict in found]
+    for sentence in [*sentences, *material.unknown, *material.unlike, *label_use(material.runs)]:
+        console.print(sentence, highlight=False, markup=False)
+    console.print()
+    for table in (
+        tests_table(found, material.images, baseline),
+        sizes_table(material.images),
+        certainty_table(certainty(material.runs)),
+    ):
+        print_table(table)
 
 
-def _tests(found: Sequence[Verdict], images: pd.DataFrame) -> Table:
-    table = _table("effect", "95 % interval", "p (Holm)", "bootstrap", "Wilcoxon", "images*")
-    wilcoxon = holm([one.comparison.wilcoxon for one in found])
-    for one, signed_rank in zip(found, wilcoxon, strict=True):
-        it = one.comparison
-        both = pairs(images[images["budget"] == it.budget], it.method, it.baseline)
-        bootstrap = "{:.1f} to {:.1f}".format(*it.bootstrap)
-        cells = f"{it.effect:+.1f}", f"{it.low:.1f} to {it.high:.1f}", f"{one.p:.2g}", bootstrap, f"{signed_rank:.2g}"
-        table.add_row(it.method, str(it.budget), *cells, f"{mann_whitney(both['method'], both['baseline']):.2g}")
-    table.caption = "* Mann-Whitney over images as in the paper: slices of a scan are alike, so it proves nothing."
-    return table
+def _named(runs: Sequence[RunFolder]) -> str:
+    return f"{listed([run.name for run in runs])} {verb(len(runs), 'has', 'have')}"
 
 
-def _sizes(images: pd.DataFrame) -> Table:
+def tests_table(found: Sequence[Verdict], images: pd.DataFrame, baseline: str) -> Table:
+    """What every verdict rests on: the effect with its interval, and four tests."""
+    points = Format(".1f")
+    p_value = Format(".2g")
+    columns = [
+        *_name_columns(),
+        Column("effect", Format("+.1f")),
+        Column("95 % interval", points),
+        Column("p (Holm)", p_value),
+        Column("bootstrap", points),
+        Column("Wilcoxon", p_value),
+        Column("images*", p_value),
+    ]
+    corrected = holm([verdict.comparison.wilcoxon for verdict in found])
+    rows = []
+    for verdict, wilcoxon in zip(found, corrected, strict=True):
+        rows.append(_test_row(verdict, float(wilcoxon), images))
+    title = f"Against {baseline}, in IoU points, paired by seed and test subject"
+    return Table(title, columns, [rows], [IMAGES_ARE_ALIKE])
+
+
+def _test_row(verdict: Verdict, wilcoxon: float, images: pd.DataFrame) -> Row:
+    comparison = verdict.comparison
+    return [
+        comparison.method,
+        str(comparison.budget),
+        comparison.effect,
+        Span(comparison.low, comparison.high),
+        verdict.p,
+        Span(*comparison.bootstrap),
+        wilcoxon,
+        _images_test(images[images["budget"] == comparison.budget], comparison.method, comparison.baseline),
+    ]
+
+
+def _images_test(images: pd.DataFrame, method: str, baseline: str) -> float | None:
+    """The paper's test over images; none where one of the two methods has no table of images."""
+    if not {method, baseline} <= set(images["method"]):
+        return None
+    both = pairs(images, method, baseline)
+    return mann_whitney(both["method"], both["baseline"])
+
+
+def sizes_table(images: pd.DataFrame) -> Table:
+    """The IoU of images by how much of them is foreground."""
+    title = "IoU in % by size of the foreground (per cent of the image, images as in the paper)"
+    if images.empty:
+        return Table(title, _name_columns(), [])
     sizes = by_size(images, by=("method", "budget"))
-    names = [str(size) for size in sizes["size"].cat.categories if size in set(sizes["size"])]
-    table = _table(*names)
+    names = [str(name) for name in sizes["size"].cat.categories if name in set(sizes["size"])]
+    columns = [*_name_columns(), *(metric_column("iou", title=name) for name in names)]
+    rows = []
     for (method, budget), group in sizes.groupby(["method", "budget"], sort=False):
-        means = group.set_index("size")["mean"]
-        table.add_row(
-            str(method), str(budget), *(f"{100 * means[name]:.1f}" if name in means else "" for name in names)
-        )
-    return table
+        means = group.set_index("size")["mean"].to_dict()
+        rows.append([str(method), str(budget), *(means.get(name, "") for name in names)])
+    return Table(title, columns, [rows])
 
 
 def certainty(runs: Sequence[RunFolder]) -> pd.DataFrame:
@@ -77,36 +123,53 @@ def certainty(runs: Sequence[RunFolder]) -> pd.DataFrame:
     """
     rows = []
     for run in runs:
-        cost = run.read("cost.json")  # a run that was killed after its last step has none
-        for file in sorted(file.name for file in run.folder.iterdir() if OWN_DATA.fullmatch(file.name)):
-            predicting = run.read(file)
-            scores = run.table(file.replace("prediction_cost", "scores").replace(".json", ".csv"))
-            if scores.empty:  # an evaluation that was stopped, or wrote its scores elsewhere
-                continue
-            clean = scores[scores["shift"] == "clean"]
-            means = {name: per_subject(clean, name)["value"].mean() for name in UNCERTAINTY}
-            origin = {"run": run.name, "method": run.method, "budget": run.budget, "seed": run.seed}
-            spent = {"seconds_of_training": cost.get("seconds_of_training"), "samples": predicting["samples"]}
-            rows.append({**origin, **spent, "voxels_per_second": predicting["voxels_per_second"], **means})
+        for file in sorted(file.name for file in run.folder.iterdir()):
+            if OWN_DATA.fullmatch(file):
+                rows += _certainty_of(run, file)
     return pd.DataFrame(rows)
 
 
-def _certainty(rows: pd.DataFrame) -> Table:
-    table = _table("samples", *(METRICS[name].title for name in UNCERTAINTY), "training s", "Mvoxel/s")
-    for (method, budget, samples), group in rows.groupby(["method", "budget", "samples"], sort=False):
-        shown = [f"{METRICS[name].factor * group[name].mean():.{METRICS[name].digits}f}" for name in UNCERTAINTY]
-        rate = f"{group['voxels_per_second'].mean() / 1e6:.2g}"
-        seconds = pd.to_numeric(group["seconds_of_training"]).mean()
-        spent = "–" if pd.isna(seconds) else f"{seconds:.0f}"
-        table.add_row(str(method), str(budget), str(samples), *shown, spent, rate)
-    return table
+def _certainty_of(run: RunFolder, file: str) -> list[dict[str, Any]]:
+    """One row for the scores that belong to a file of prediction cost, if there are any."""
+    scores = run.table(file.replace("prediction_cost", "scores").replace(".json", ".csv"))
+    if scores.empty:  # an evaluation that was stopped, or wrote its scores elsewhere
+        return []
+    predicting = run.read(file)
+    clean = scores[scores["shift"] == "clean"]
+    row = {
+        "run": run.name,
+        "method": run.method,
+        "budget": run.budget,
+        "seed": run.seed,
+        # A run that was killed after its last step has no such file.
+        "seconds_of_training": run.read(COST_FILE).get("seconds_of_training"),
+        "samples": predicting["samples"],
+        "voxels_per_second": predicting["voxels_per_second"],
+    }
+    for metric in UNCERTAINTY:
+        row[metric] = per_subject(clean, metric)["value"].mean()
+    return [row]
 
 
-def _table(*numbers: str) -> Table:
-    """Columns for a method and its labels, whose names are never cut, and for numbers; eighty characters are enough."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, caption_justify="left")
-    for title in ("method", "labels"):
-        table.add_column(title, no_wrap=True)
-    for title in numbers:
-        table.add_column(title, justify="right")
-    return table
+def certainty_table(numbers: pd.DataFrame) -> Table:
+    """The same as the mean over the runs of each method and number of samples."""
+    columns = [
+        *_name_columns(),
+        Column("samples"),
+        *(metric_column(metric) for metric in UNCERTAINTY),
+        Column("training s", Format(".0f")),
+        Column("Mvoxel/s", Format(".2g", 1e-6)),
+    ]
+    rows: list[Row] = []
+    if len(numbers):  # there is none where scores were copied without what predicting cost
+        for (method, budget, samples), group in numbers.groupby(["method", "budget", "samples"], sort=False):
+            scores = [group[metric].mean() for metric in UNCERTAINTY]
+            seconds = pd.to_numeric(group["seconds_of_training"]).mean()
+            speed = group["voxels_per_second"].mean()
+            rows.append([str(method), str(budget), str(samples), *scores, seconds, speed])
+    title = "How far the probabilities can be believed (lower is better), and what they cost"
+    return Table(title, columns, [rows])
+
+
+def _name_columns() -> list[Column]:
+    return [text_column("method"), text_column("labels")]

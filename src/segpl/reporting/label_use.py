@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from segpl.reporting.material import RunFolder
+from segpl.reporting.words import plural
 
 LabelUse = Mapping[str, Any]
 """What training wrote to split.json under `labelled_subjects`."""
@@ -28,12 +29,13 @@ def label_use_by_budget(splits: Iterable[tuple[str, Mapping[str, Any]]]) -> list
 
 def label_use_sentence(use: LabelUse) -> str:
     """One sentence on a run's labelled subjects."""
-    total = _subjects(use["total"])
+    total = plural(use["total"], "labelled subject")
     if not use["validation"]:
         return f"{total} to learn from and none to choose the weights, which are those of the last step."
     if use["extra_validation"]:
         return (
-            f"{_subjects(use['learning'])} to learn from, and {_subjects(use['validation'], 'further ')} "
+            f"{plural(use['learning'], 'labelled subject')} to learn from, and "
+            f"{plural(use['validation'], 'further labelled subject')} "
             f"to choose the weights: {use['total']} in all."
         )
     return f"{total}: {use['learning']} to learn from and {use['validation']} to choose the weights."
@@ -47,7 +49,3 @@ def without_validation(runs: Sequence[RunFolder]) -> list[RunFolder]:
         if use and not use["validation"]:
             found.append(run)
     return found
-
-
-def _subjects(count: int, kind: str = "") -> str:
-    return f"{count} {kind}labelled subject{'' if count == 1 else 's'}"

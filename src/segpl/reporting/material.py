@@ -5,21 +5,21 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import file_name
-from segpl.reporting.verdict import LABELS_ALONE
-from segpl.rundir import RUNS_FILE, read_table, scored_as
+from segpl.reporting.facts import Facts, read_facts
+from segpl.reporting.table import TABLE_ENDING
+from segpl.reporting.verdict import DEFAULT_BASELINE
+from segpl.rundir import LOG_FILE, RUNS_FILE, read_plain, read_table, scored_as
 
 KEYS = ["run", "method", "budget", "seed"]
-ALPHA_DECIDES = frozenset({"segpl", "segpl-em", "fixmatch", "cps", "cct", "mean-teacher"})
-"""Methods that learn nothing from unlabelled scans where alpha is 0; others have a puzzle or a phi to learn on them."""
 SAME = (
     "steps",
     "batch",
@@ -52,15 +52,10 @@ class RunFolder:
         """What drew its split, weights and batches."""
         return int(self.settings.get("seed", 0))
 
-    @property
-    def labels_alone(self) -> bool:
-        """Whether it never learnt from an unlabelled scan; an ensemble, whether its members never did."""
-        method = self.settings.get("method", {})
-        while isinstance(method, dict) and "base" in method:
-            method = method["base"]
-        if not isinstance(method, dict):
-            return method in LABELS_ALONE
-        return method.get("name") in LABELS_ALONE or (method.get("alpha") == 0 and method.get("name") in ALPHA_DECIDES)
+    @cached_property
+    def facts(self) -> Facts:
+        """What training recorded about it."""
+        return read_facts(self.folder, self.settings.get("steps"))
 
     @property
     def failure(self) -> str | None:
@@ -76,7 +71,7 @@ class RunFolder:
     def read(self, name: str) -> Any:
         """What a YAML or JSON file of the run holds; nothing where there is none."""
         file = self.folder / name
-        return _read(file) if file.is_file() else {}
+        return read_plain(file) if file.is_file() else {}
 
     def volume(self, kind: str, case: str) -> Path:
         """The file of a case's mask or probabilities."""
@@ -87,7 +82,7 @@ class RunFolder:
         file = self.folder / name
         if not file.is_file() or not file.stat().st_size:
             return pd.DataFrame()
-        rows = read_table(file) if name != "log.csv" else pd.read_csv(file)
+        rows = read_table(file) if name != LOG_FILE else pd.read_csv(file)
         return rows.assign(run=self.name, method=self.method, budget=self.budget, seed=self.seed)
 
 
@@ -102,7 +97,9 @@ class Material:
     curves: pd.DataFrame
     log: pd.DataFrame
     study_tables: Sequence[Path] = ()
-    """Markdown files of a study's tables."""
+    """Files of a study's tables as `table.to_json` writes them."""
+    tables_not_shown: Sequence[Path] = ()
+    """Tables of a study that were written before there was such a file."""
     regions: Sequence[Mapping[str, Any]] = field(default_factory=list)
 
     @property
@@ -113,8 +110,14 @@ class Material:
 
     @property
     def labels_alone(self) -> set[str]:
-        """Methods that never learnt from an unlabelled scan."""
-        return {run.method for run in self.runs} - {run.method for run in self.runs if not run.labels_alone}
+        """Methods of which no run learnt from an unlabelled scan."""
+        others = {run.method for run in self.runs if run.facts.uses_unlabelled is not False}
+        return {run.method for run in self.runs} - others
+
+    @property
+    def of_unknown_use(self) -> set[str]:
+        """Methods with a run of which nobody recorded whether it learnt from unlabelled scans."""
+        return {run.method for run in self.runs if run.facts.uses_unlabelled is None}
 
     @property
     def budgets(self) -> list[str]:
@@ -123,9 +126,11 @@ class Material:
 
     @property
     def baseline(self) -> str | None:
-        """What the others are compared with: whoever learns from labels alone, plain training first."""
+        """What the others are compared with: a method that learns from labels alone, the usual one first."""
         found = [name for name in self.methods if name in self.labels_alone]
-        return sorted(found, key=lambda name: name != "supervised")[0] if found else None
+        if DEFAULT_BASELINE in found or DEFAULT_BASELINE in self.of_unknown_use:
+            return DEFAULT_BASELINE
+        return found[0] if found else None
 
     @property
     def unlike(self) -> list[str]:
@@ -138,6 +143,23 @@ class Material:
             if found:
                 said.append(f"Not only the method differs between the runs at {budget}: {'; '.join(found)}.")
         return said
+
+    @property
+    def unknown(self) -> list[str]:
+        """A sentence on the runs of which it is unknown whether they learnt from unlabelled scans."""
+        names = [run.name for run in self.runs if run.facts.uses_unlabelled is None]
+        if not names:
+            return []
+        return [
+            f"Unknown whether unlabelled scans were used: {', '.join(names)}. An earlier version of segpl trained "
+            "them and did not record it, so nothing is said here about whether the unlabelled scans help them."
+        ]
+
+    @property
+    def unscored(self) -> list[RunFolder]:
+        """Runs without a score."""
+        scored = set(self.scores["run"])
+        return [run for run in self.runs if run.name not in scored]
 
     @property
     def failed(self) -> list[RunFolder]:
@@ -167,31 +189,60 @@ def gather(folders: Sequence[Path]) -> Material:
     extra |= {"images": [*extra["scores"], "image", "foreground"], "log": ["step"]}
     extra["curves"] = [*extra["scores"], "curve", "x", "y", "voxels"]
     tables = {kind: _stacked(runs, kind, columns) for kind, columns in extra.items()}
-    reports = [file for folder in folders for file in (*sorted((folder / "tables").glob("*.md")), folder / "cost.md")]
-    written = [file for file in reports if file.is_file()]
     return Material(
         list(folders),
         runs,
         **tables,
-        study_tables=written,
+        study_tables=_study_tables(folders, TABLE_ENDING),
+        tables_not_shown=_tables_not_shown(folders),
         regions=tasks[0]["regions"] if tasks else [],
     )
+
+
+def _study_tables(folders: Sequence[Path], ending: str) -> list[Path]:
+    """The tables that studies left in these folders, that of cost last."""
+    files = []
+    for folder in folders:
+        files += sorted((folder / "tables").glob(f"*{ending}"))
+        files += folder.glob(f"cost{ending}")
+    return files
+
+
+def _tables_not_shown(folders: Sequence[Path]) -> list[Path]:
+    """Tables that studies left as Markdown alone: the report does not read Markdown."""
+    missing = []
+    for file in _study_tables(folders, ".md"):
+        if not file.with_suffix(TABLE_ENDING).is_file():
+            missing.append(file)
+    return missing
 
 
 def runs_in(folder: Path) -> list[RunFolder]:
     """The folder itself if it is a run, else those in it; of a study, those that it names."""
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder: give a run directory, a folder of them, or a study.")
-    inside = folder / "runs" if (folder / "runs").is_dir() else folder
-    found = [folder] if (folder / "run.yaml").is_file() else sorted(file.parent for file in inside.glob("*/run.yaml"))
+    found = _run_directories(folder)
     if not found:
         raise UserError(f"{folder} holds no run: make one with segpl train, or give the folder of another.")
-    named = _read(folder / RUNS_FILE) if (folder / RUNS_FILE).is_file() else None
-    return [_run(directory, named or {}) for directory in found if named is None or directory.name in named]
+    names = folder / RUNS_FILE
+    if not names.is_file():
+        return [_run(directory, {}) for directory in found]
+    named = read_plain(names)
+    runs = [_run(directory, named) for directory in found if directory.name in named]
+    if not runs:
+        raise UserError(f"{names} names no run that is in {folder}: call the same segpl study again.")
+    return runs
+
+
+def _run_directories(folder: Path) -> list[Path]:
+    if (folder / "run.yaml").is_file():
+        return [folder]
+    inside = folder / "runs" if (folder / "runs").is_dir() else folder
+    return sorted(file.parent for file in inside.glob("*/run.yaml"))
 
 
 def _run(folder: Path, named: Mapping[str, Sequence[str]]) -> RunFolder:
-    settings = _read(folder / "run.yaml")
+    settings = read_plain(folder / "run.yaml")
     method = settings.get("method", {})
     name = str(method.get("name", "") if isinstance(method, dict) else method)
     label, budget = named.get(folder.name, (name, _budget(settings)))
@@ -218,11 +269,3 @@ def _stacked(runs: Sequence[RunFolder], kind: str, columns: Sequence[str]) -> pd
     names = [(run, f"{kind}.csv" if kind == "log" else f"{kind}{run.scoring}.csv") for run in runs]
     tables = [table for run, name in names if len(table := run.table(name))]
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*KEYS, *columns])
-
-
-def _read(file: Path) -> Any:
-    try:
-        text = file.read_text(encoding="utf-8")
-        return json.loads(text) if file.suffix == ".json" else yaml.safe_load(text)
-    except (ValueError, yaml.YAMLError) as error:
-        raise UserError(f"{file} cannot be read ({' '.join(str(error).split())}): write the run again.") from None

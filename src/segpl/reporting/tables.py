@@ -1,39 +1,57 @@
 """Scores as tables: mean and spread over subjects."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
 from rich.console import Console
-from rich.table import Table
 
 from segpl.foundation.errors import UserError
+from segpl.reporting.render import print_table
+from segpl.reporting.table import Better, Column, Format, Row, Spread, Table, Value, text_column
+from segpl.reporting.words import plural, verb
 from segpl.rundir import read_table
 
 
 class Metric(NamedTuple):
-    """How a metric is shown."""
+    """How a metric is shown, and which of its values are good."""
 
     title: str
     factor: float
     digits: int
+    better: Better
+
+    @property
+    def column(self) -> Column:
+        """The column of a table that shows the metric."""
+        return Column(self.title, Format(f".{self.digits}f", self.factor), better=self.better)
 
 
 METRICS = {
-    "iou": Metric("IoU %", 100, 1),
-    "mean_iou": Metric("mean IoU with background %", 100, 1),
-    "dice": Metric("Dice %", 100, 1),
-    "surface_dice": Metric("surface Dice %", 100, 1),
-    "hd95": Metric("HD95 mm", 1, 1),
-    "volume_error": Metric("volume error ml", 1, 2),
-    "brier": Metric("Brier", 1, 4),
-    "ece": Metric("ECE %", 100, 2),
-    "nll": Metric("NLL", 1, 4),
-    "aurc": Metric("AURC %", 100, 3),
+    "iou": Metric("IoU %", 100, 1, Better.HIGHER),
+    "mean_iou": Metric("mean IoU with background %", 100, 1, Better.HIGHER),
+    "dice": Metric("Dice %", 100, 1, Better.HIGHER),
+    "surface_dice": Metric("surface Dice %", 100, 1, Better.HIGHER),
+    "hd95": Metric("HD95 mm", 1, 1, Better.LOWER),
+    "volume_error": Metric("volume error ml", 1, 2, Better.LOWER),
+    "brier": Metric("Brier", 1, 4, Better.LOWER),
+    "ece": Metric("ECE %", 100, 2, Better.LOWER),
+    "nll": Metric("NLL", 1, 4, Better.LOWER),
+    "aurc": Metric("AURC %", 100, 3, Better.LOWER),
 }
 """In the order in which they are shown; the first is the headline."""
 KEYS = ["run", "method", "shift", "level", "metric", "region"]
+UNDEFINED = "undefined"
+
+
+def metric_column(metric: str, title: str | None = None, ranked: bool = True) -> Column:
+    """The column of a metric, under its own or another title; not `ranked`, its best are not marked."""
+    column = METRICS[metric].column
+    if title is not None:
+        column = replace(column, title=title)
+    return column if ranked else replace(column, better=None)
 
 
 def read_scores(files: Sequence[Path]) -> pd.DataFrame:
@@ -51,7 +69,8 @@ def summary(scores: pd.DataFrame) -> pd.DataFrame:
     """
     defined = scores.dropna(subset=["value"])
     subjects = defined.groupby([*KEYS, "subject"], sort=False)["value"].mean()
-    mean_region = subjects.groupby([key for key in (*KEYS, "subject") if key != "region"], sort=False).mean()
+    without_region = [key for key in (*KEYS, "subject") if key != "region"]
+    mean_region = subjects.groupby(without_region, sort=False).mean()
     mean_region = mean_region.reset_index().assign(region="mean").set_index([*KEYS, "subject"])["value"]
     table = pd.concat([subjects, mean_region])
     return table.groupby(KEYS, sort=False).agg(["mean", "std", "count"]).reset_index()
@@ -59,45 +78,56 @@ def summary(scores: pd.DataFrame) -> pd.DataFrame:
 
 def print_summary(scores: pd.DataFrame) -> None:
     """The summary on the terminal: IoU by region for every shift, then the other scores of the clean images."""
-    rows, console = summary(scores), Console(soft_wrap=True)
+    rows = summary(scores)
     headline = rows[rows["metric"] == "iou"]
-    console.print(f"Foreground IoU in %: mean ± standard deviation over {headline['count'].max()} test subjects")
-    Console().print(_by_region(headline, list(scores["region"].unique())))
+    if len(headline):
+        print_table(_by_region(headline, list(scores["region"].unique())))
     clean = rows[(rows["shift"] == "clean") & (rows["region"] == "mean") & rows["metric"].isin(METRICS)]
-    console.print("Other scores: mean over regions, then mean ± standard deviation over subjects")
-    Console().print(_by_metric(clean[clean["metric"] != "iou"]))
-    undefined = scores.loc[(scores["metric"] == "iou") & (scores["shift"] == "clean"), "value"].isna()
-    if undefined.any():
-        console.print(f"{undefined.sum()} of {len(undefined)} overlaps are undefined (truth and mask empty): left out.")
+    print_table(_by_metric(clean[clean["metric"] != "iou"]))
+    overlaps = scores.loc[(scores["metric"] == "iou") & (scores["shift"] == "clean"), "value"]
+    undefined = int(overlaps.isna().sum())
+    if undefined:
+        are = verb(undefined, "is", "are")
+        Console(soft_wrap=True).print(
+            f"{undefined} of {plural(len(overlaps), 'overlap')} {are} undefined (truth and mask empty): left out."
+        )
 
 
 def _by_region(rows: pd.DataFrame, regions: list[str]) -> Table:
+    """The IoU of every run and shift, a column for each region."""
     if len(regions) > 1:
-        regions.append("mean")
-    shifted = (rows["shift"] != "clean").any()
-    table = Table("run", "method", *(["shift"] if shifted else []))
-    for region in regions:
-        table.add_column(region, justify="right")
+        regions = [*regions, "mean"]
+    is_shifted = bool((rows["shift"] != "clean").any())
+    columns = [text_column("run"), text_column("method")]
+    if is_shifted:
+        columns.append(text_column("shift"))
+    columns += [metric_column("iou", title=region) for region in regions]
+    shown: list[Row] = []
     for (run, method, shift, level), group in rows.groupby(["run", "method", "shift", "level"], sort=False):
-        cells = [cell(group[group["region"] == region], METRICS["iou"]) for region in regions]
-        table.add_row(str(run), str(method), *([f"{shift} {level:g}"] if shifted else []), *cells)
-    return table
+        names = [str(run), str(method)]
+        if is_shifted:
+            names.append(f"{shift} {level:g}")
+        shown.append([*names, *(mean_and_deviation(group[group["region"] == region]) for region in regions)])
+    subjects = plural(int(rows["count"].max()), "test subject")
+    return Table(f"Foreground IoU in %: mean ± standard deviation over {subjects}", columns, [shown])
 
 
 def _by_metric(rows: pd.DataFrame) -> Table:
-    table = Table("")
-    for run in rows["run"].unique():
-        table.add_column(str(run), justify="right")
+    """A row for each metric and a column for each run."""
+    runs = list(rows["run"].unique())
+    columns = [text_column(""), *(Column(str(run)) for run in runs)]
+    shown: list[Row] = []
     for name, metric in METRICS.items():
         group = rows[rows["metric"] == name]
         if len(group):
-            table.add_row(metric.title, *(cell(row, metric) for _, row in group.groupby("run", sort=False)))
-    return table
+            cells = [mean_and_deviation(group[group["run"] == run]) for run in runs]
+            shown.append([metric.title, *(metric.column.format.text(cell) for cell in cells)])
+    title = "Other scores: mean over regions, then mean ± standard deviation over subjects"
+    return Table(title, columns, [shown])
 
 
-def cell(row: pd.DataFrame, metric: Metric) -> str:
-    """A mean, and its spread where there is one, as it stands in a table."""
-    if row.empty:
-        return "undefined"
-    mean, std = (metric.factor * row[part].item() for part in ("mean", "std"))
-    return f"{mean:.{metric.digits}f}" + ("" if pd.isna(std) else f" ± {std:.{metric.digits}f}")
+def mean_and_deviation(rows: pd.DataFrame) -> Value:
+    """The mean of the one row there is, and its spread where there is one."""
+    if rows.empty:
+        return UNDEFINED
+    return Spread(rows["mean"].item(), rows["std"].item())

@@ -10,11 +10,12 @@ import pandas as pd
 
 from segpl.foundation.errors import UserError
 from segpl.reporting.statistics import LEVEL, bootstrap, holm, interval, mean_of_regions, wilcoxon
+from segpl.reporting.words import plural
 
 POINTS = {"iou": "IoU", "mean_iou": "mean IoU", "dice": "Dice", "surface_dice": "surface Dice"}
 """What a verdict can be about: shares of 1 of which more is better."""
-LABELS_ALONE = frozenset({"supervised", "deep-ensemble"})
-"""Methods that by default learn from labels alone: only against one of these can unlabelled scans be said to help."""
+DEFAULT_BASELINE = "supervised"
+"""What others are compared with unless another is asked for. It learns from labels alone."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def gains(both: pd.DataFrame) -> pd.Series:
 def compare(
     scores: pd.DataFrame,
     method: str,
-    baseline: str = "supervised",
+    baseline: str = DEFAULT_BASELINE,
     metric: str = "iou",
     shift: str = "clean",
     level: float = 0.0,
@@ -143,9 +144,13 @@ def verdict(
     comparison: Comparison,
     corrected: float | None = None,
     family: int = 1,
-    labels_alone: Collection[str] = LABELS_ALONE,
+    labels_alone: Collection[str] = (DEFAULT_BASELINE,),
+    of_unknown_use: Collection[str] = (),
 ) -> Verdict:
     """Helps or hurts only if the 95 % interval misses 0; among a `family` of comparisons, `corrected` p must agree.
+
+    The sentence is about the unlabelled scans if the baseline is among the methods that learn from labels alone and
+    the method is neither among these nor `of_unknown_use`; otherwise it is about the two methods.
 
     One seed tells nothing, however narrow the interval over subjects: on real scans most pairs of single trainings
     differ by more than chance among subjects, the same two methods now this way and now that. Nor does one subject.
@@ -154,27 +159,35 @@ def verdict(
     kind = Kind.CANNOT_TELL
     if p < 1 - LEVEL and min(comparison.seeds, comparison.subjects) > 1:
         kind = Kind.HELPS if comparison.effect > 0 else Kind.HURTS
-    return Verdict(kind, _sentence(kind, comparison, p, family, labels_alone), comparison, p)
+    without_claim = {*labels_alone, *of_unknown_use}
+    of_scans = comparison.baseline in labels_alone and comparison.method not in without_claim
+    return Verdict(kind, _sentence(kind, comparison, p, family, of_scans), comparison, p)
 
 
-def judged(comparisons: Sequence[Comparison], labels_alone: Collection[str] = LABELS_ALONE) -> list[Verdict]:
+def judged(
+    comparisons: Sequence[Comparison],
+    labels_alone: Collection[str] = (DEFAULT_BASELINE,),
+    of_unknown_use: Collection[str] = (),
+) -> list[Verdict]:
     """A verdict on each, their p-values corrected together (Holm).
 
     Where many are asked, one alone needs more than a 95 % interval.
     """
     corrected = holm([one.p for one in comparisons])
-    return [
-        verdict(one, float(p), len(comparisons), labels_alone) for one, p in zip(comparisons, corrected, strict=True)
-    ]
+    found = []
+    for comparison, p in zip(comparisons, corrected, strict=True):
+        found.append(verdict(comparison, float(p), len(comparisons), labels_alone, of_unknown_use))
+    return found
 
 
 def verdicts(
     scores: pd.DataFrame,
-    baseline: str = "supervised",
+    baseline: str = DEFAULT_BASELINE,
     metric: str = "iou",
     shift: str = "clean",
     level: float = 0.0,
-    labels_alone: Collection[str] = LABELS_ALONE,
+    labels_alone: Collection[str] = (DEFAULT_BASELINE,),
+    of_unknown_use: Collection[str] = (),
 ) -> list[Verdict]:
     """A verdict for every method and budget (or number of labelled subjects) against the baseline with the same."""
     compared = [
@@ -185,7 +198,7 @@ def verdicts(
     ]
     if not compared:
         raise UserError(f"There is nothing but {baseline} among the scores: train and evaluate another method.")
-    return judged(compared, labels_alone)
+    return judged(compared, labels_alone, of_unknown_use)
 
 
 def _check_twins(one: pd.DataFrame, other: pd.DataFrame) -> None:
@@ -206,8 +219,7 @@ def _check_twins(one: pd.DataFrame, other: pd.DataFrame) -> None:
             raise UserError(f"{names} have no {keys[-1]} in common at {at}: train and evaluate both on the same.")
 
 
-def _sentence(kind: Kind, comparison: Comparison, p: float, family: int, labels_alone: Collection[str]) -> str:
-    of_scans = comparison.baseline in labels_alone and comparison.method not in labels_alone
+def _sentence(kind: Kind, comparison: Comparison, p: float, family: int, of_scans: bool) -> str:
     opening = (OF_SCANS if of_scans else OF_METHODS)[kind]
     amount = f"{_points(abs(comparison.effect))} {POINTS[comparison.metric]} points"
     than = f"{'worse' if comparison.effect < 0 else 'better'} than {comparison.baseline} training"
@@ -223,12 +235,12 @@ def _grounds(comparison: Comparison, p: float, family: int) -> Iterator[str]:
     """What a verdict rests on, and what it cannot say."""
     bounds = f"95 % interval {_points(comparison.low)} to {_points(comparison.high)}"
     yield "no interval" if np.isnan(comparison.p) else bounds
-    yield f"{_count(comparison.subjects, 'test subject')}, {_count(comparison.seeds, 'seed')}"
+    yield f"{plural(comparison.subjects, 'test subject')}, {plural(comparison.seeds, 'seed')}"
     if family > 1 and not np.isnan(p):
         fails = ", so it does not hold" if comparison.p < 1 - LEVEL <= p else ""
         yield f"p = {p:.2g} after Holm's correction for {family} comparisons{fails}"
     if comparison.left_out:
-        yield f"{_count(comparison.left_out, 'pair')} of scores left out, undefined or missing"
+        yield f"{plural(comparison.left_out, 'pair')} of scores left out, undefined or missing"
     if comparison.seeds == 1:
         yield "one seed says nothing of another training, so train both with others too"
     if comparison.subjects == 1:
@@ -240,12 +252,8 @@ def _points(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 0.05 or not value else f"{value:.1g}"
 
 
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" + ("s" if number != 1 else "")
-
-
 def _budget(labelled: int | None) -> str:
-    return "all labelled subjects" if labelled is None else _count(labelled, "labelled subject")
+    return "all labelled subjects" if labelled is None else plural(labelled, "labelled subject")
 
 
 def _budgets(scores: pd.DataFrame) -> list[int | None]:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pandas as pd
 
 from segpl.evaluation.shifts import parse_shifts
+from segpl.reporting.facts import read_facts
 from segpl.reporting.label_use import label_use_by_budget
 from segpl.reporting.study_numbers import Layout
-from segpl.rundir import read_table
+from segpl.rundir import COST_FILE, read_plain, read_table
 from segpl.settings.run import SPLIT_FILE
 from segpl.study.jobs import Job
 from segpl.study.schema import Paper, Study
@@ -65,8 +66,9 @@ def costs(jobs: Sequence[Job], evaluation: Evaluation, out: Path) -> pd.DataFram
     """What each run that is done cost; a run that was killed after its last step did not time it."""
     rows = []
     for job in jobs:
-        file = out / "runs" / job.name / "cost.json"
-        if result(file.parent, evaluation) and file.is_file():
-            cost = json.loads(file.read_text(encoding="utf-8"))
-            rows.append({"method": job.method, **cost, "seconds": cost["seconds_per_step"] * job.run.steps})
+        directory = out / "runs" / job.name
+        if result(directory, evaluation) and (directory / COST_FILE).is_file():
+            cost = read_plain(directory / COST_FILE)
+            seconds = read_facts(directory, job.run.steps).seconds
+            rows.append({"method": job.method, **cost, "seconds": seconds})
     return pd.DataFrame(rows)

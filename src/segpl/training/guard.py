@@ -29,6 +29,8 @@ class Learner(Protocol):
     """Whether pseudo-labels have been healthy once: the guard keeps the last checkpoint so from then on."""
     validation_counts: bool
     """Whether the weights are still those of the last validation, so that its score is theirs."""
+    guard_acts: list[dict[str, Any]] | None
+    """What the guard did so far; None where a resumed run cannot know."""
     milestones: dict[str, float]
     """What is logged once a validation."""
 
@@ -159,11 +161,17 @@ class Guard(Callback):
         if wrong is None or self._acts(learner) == self.TIMES or (not learner.healthy and pull < self.YOUNG):
             return
         learner.caution *= self.FACTOR
+        self._record(trainer.global_step, learner, wrong)
         went_back = self._go_back(trainer, learner)
         console.print(
             f"step {trainer.global_step}: the pseudo-labels have gone {wrong} and the labels are not. alpha is now "
             f"{learner.caution:g} of what it was{went_back}. (Switch this off with --set guard=false.)"
         )
+
+    def _record(self, step: int, learner: Learner, wrong: str) -> None:
+        if learner.guard_acts is not None:
+            act = {"after_step": step, "alpha_factor": learner.caution, "pseudo_labels": wrong}
+            learner.guard_acts.append(act)
 
     def _acts(self, learner: Learner) -> int:
         """How often it has stepped in; alpha itself keeps count."""

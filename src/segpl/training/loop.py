@@ -40,9 +40,11 @@ from segpl.foundation.provenance import write_provenance
 from segpl.inference.windows import predict_volume
 from segpl.metrics.overlap import iou
 from segpl.networks.arrangement import Compiler, repays
+from segpl.rundir import COST_FILE, LOG_FILE
 from segpl.settings.run import RUN_FILE, SPLIT_FILE, WEIGHTS_FILE, Run, read_run, save_task
 from segpl.training.checkpoints import LAST, begun, keep_weights, keepers
 from segpl.training.cost import Cost, flops
+from segpl.training.facts import write_final_facts, write_first_facts
 from segpl.training.guard import Guard, Monitor, Reference, health, reference
 from segpl.training.logbook import Logbook, ProgressBar, TensorBoard
 from segpl.training.pace import seconds_of_training
@@ -68,6 +70,7 @@ class Learner(lightning.LightningModule):
         self.reference = reference
         self.caution, self.healthy = 1.0, False
         self.validation_counts = True
+        self.guard_acts: list[dict[str, Any]] | None = []
         self.milestones: dict[str, float] = {}
         self.validated: list[Tensor] = []
         self.operations = self._count()  # first: the compiler gives up on a network that was called in a count
@@ -155,7 +158,7 @@ class Learner(lightning.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """What the guard did is part of the state, and the settings that it belongs to."""
-        checkpoint["guard"] = {"caution": self.caution, "healthy": self.healthy}
+        checkpoint["guard"] = {"caution": self.caution, "healthy": self.healthy, "acts": self.guard_acts}
         checkpoint["settings"] = self._settings()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -166,6 +169,7 @@ class Learner(lightning.LightningModule):
                 "with another --out."
             )
         self.caution, self.healthy = checkpoint["guard"]["caution"], checkpoint["guard"]["healthy"]
+        self.guard_acts = checkpoint["guard"].get("acts")  # earlier versions did not keep them
 
     def _settings(self) -> str:
         return json.dumps({key: value for key, value in self.run.mapping().items() if key not in ("why", "data")})
@@ -240,13 +244,14 @@ def train(
         console.print(f"{run.steps} steps: about {in_words(seconds / together)} of training on this machine")
     _fit(learner, directory, processes, watchers)
     if is_first():
+        write_final_facts(run, directory, learner.guard_acts)
         keep_weights(directory, bool(validation))
     return directory
 
 
 def _fit(learner: Learner, directory: Path, processes: Processes, watchers: Sequence[lightning.Callback]) -> None:
     run, validates = learner.run, bool(learner.validation)
-    logbook = Logbook(directory / "log.csv")
+    logbook = Logbook(directory / LOG_FILE)
     gpu = has_gpu()
     half = gpu and torch.cuda.is_bf16_supported(including_emulation=False)
     if gpu and len(run.patch) == 2:
@@ -270,7 +275,7 @@ def _fit(learner: Learner, directory: Path, processes: Processes, watchers: Sequ
                 logbook,
                 *TensorBoard.beside(logbook),
                 ProgressBar(run.method.name(), run.steps),
-                Cost(directory / "cost.json"),
+                Cost(directory / COST_FILE),
                 *keepers(directory, validates),
                 *watchers,
             ],
@@ -327,6 +332,7 @@ def _begin(run: Run, cases: TrainingCases, layout: str, directory: Path) -> None
     run.save(directory)
     write_provenance(directory / "provenance.json", run.data)
     write_text(directory / SPLIT_FILE, json.dumps(cases.record(), indent=2) + "\n")
+    write_first_facts(run, directory)
     counts = f"{len(cases.labelled)} labelled, {len(cases.unlabelled)} unlabelled, {len(cases.validation)} validation"
     console.print(f"{layout} data: {counts} cases -> {directory}")
     if not cases.validation:

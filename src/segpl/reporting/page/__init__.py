@@ -5,7 +5,6 @@ import hashlib
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -24,6 +23,7 @@ from segpl.reporting.page.drawing import draw_pictures, draw_plots
 from segpl.reporting.page.origin import origin
 from segpl.reporting.page.pictures import FALSE_NEGATIVE, FALSE_POSITIVE, TRUE_POSITIVE, TRUTH
 from segpl.reporting.page.scans import METHODS, find_cases
+from segpl.reporting.page.standing import find_standing
 from segpl.reporting.page.verdicts import headline
 from segpl.reporting.page.viewer import LEVELS, gallery
 from segpl.reporting.page.wording import (
@@ -35,6 +35,8 @@ from segpl.reporting.page.wording import (
     region_table,
     study_tables,
 )
+from segpl.reporting.render import html
+from segpl.reporting.words import verb
 
 __all__ = ["write_report"]
 
@@ -50,21 +52,22 @@ def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
     material = gather(folders)
     file = out or folders[0] / PAGE
     figures = file.parent / (FIGURES if file.name == PAGE else f"{file.stem}-figures")
-    cases, remarks = find_cases(material)
+    standing = find_standing(material)
+    cases, remarks = find_cases(material, standing.cases)
     shown = gallery(material, list(cases.values()))
     drawn = [*draw_plots(material, figures), *draw_pictures(material, cases, figures)]
     tables = {
-        "top": headline_table(material),
+        "top": headline_table(material, standing.worst_iou),
         "good": [*study_tables(material.study_tables), *region_table(material)],
         "sure": certainty_table(material),
         "cost": cost_table(material),
     }
     viewer = {"cases": shown.cases, "levels": LEVELS, "colours": PALETTE, "regions": _regions(material)}
     more = len(material.methods) - METHODS
-    left_out = [f"Pictures show {METHODS} methods; {more} more are left out."] if more > 0 else []
+    left_out = [f"Pictures show {METHODS} methods; {more} more {verb(more, 'is', 'are')} left out."] if more > 0 else []
     page = _template().render(
         title=", ".join(folder.resolve().name for folder in folders),
-        headline=headline(material),
+        headline=headline(material, standing.best),
         drawn=drawn,
         figures_folder=figures.name,
         tables=tables,
@@ -73,7 +76,7 @@ def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
         rankings=_rankings(material),
         remarks=[*remarks, *shown.remarks, *left_out],
         viewer=viewer,
-        origin=asdict(origin(material)),
+        origin=origin(material),
         version=version("segpl"),
         code=code_hash(),
         **_assets(),
@@ -96,6 +99,7 @@ def _template() -> jinja2.Template:
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
     surroundings.filters["in_script"] = in_script
+    surroundings.filters["table"] = html
     return surroundings.get_template("page.html")
 
 
@@ -115,8 +119,12 @@ def _regions(material: Material) -> list[dict[str, str]]:
 def _rankings(material: Material) -> list[dict[str, Any]]:
     """Every rank.csv in the folders and runs, with the picture beside it."""
     places = dict.fromkeys([*material.folders, *(run.folder for run in material.runs)])
-    found = [place / "rank.csv" for place in places if (place / "rank.csv").is_file()]
-    return [{"table": ranking_table(file), "picture": _picture(file.with_name("rank.png"))} for file in found]
+    rankings = []
+    for place in places:
+        file = place / "rank.csv"
+        if file.is_file() and file.stat().st_size:
+            rankings.append({"table": ranking_table(file), "picture": _picture(file.with_name("rank.png"))})
+    return rankings
 
 
 def _picture(file: Path) -> str:

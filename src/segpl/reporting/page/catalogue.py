@@ -159,7 +159,8 @@ PICTURES = (
     ),
     Picture(
         "worst", "good", "The worst cases",
-        "The five test cases with the lowest IoU, worst first: what goes wrong, and whether it goes wrong for all.",
+        "The five test cases on which the method with the highest mean IoU scores lowest in any of its runs, worst "
+        "first: what goes wrong, and whether it goes wrong for all methods.",
         "Slices of the five worst test cases: the image, the true regions, and those that each method found.",
         lambda cases: cases[:5], draw_masks,
     ),

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from segpl.reporting.material import Material
 from segpl.reporting.page.quality import CELL, subjects
 from segpl.reporting.page.style import legend, lines, looks, panels
+from segpl.rundir import COST_FILE
 
 BINS = 20
 """Of the reliability curves, as they were counted."""
@@ -68,12 +69,15 @@ def costs(material: Material) -> pd.DataFrame:
     """What each run cost: one row a run, from cost.json and prediction_cost.json."""
     rows = []
     for run in material.runs:
-        cost, predicting = run.read("cost.json"), run.read(f"prediction_cost{run.scoring}.json")
+        cost = run.read(COST_FILE)
         if cost:
-            # The median step, because resuming and a busy machine make the sum say something else.
-            seconds = cost.get("seconds_per_step", np.nan) * run.settings.get("steps", np.nan)
-            cell = {"run": run.name, "method": run.method, "budget": run.budget, "seconds": seconds}
-            rows.append({**cell, **cost, "voxels_per_second": predicting.get("voxels_per_second", np.nan)})
+            predicting = run.read(f"prediction_cost{run.scoring}.json")
+            origin = {"run": run.name, "method": run.method, "budget": run.budget}
+            times = {
+                "seconds": np.nan if run.facts.seconds is None else run.facts.seconds,
+                "voxels_per_second": predicting.get("voxels_per_second", np.nan),
+            }
+            rows.append({**origin, **cost, **times})
     return pd.DataFrame(rows)
 
 

@@ -56,15 +56,21 @@ def thresholds(material: Material) -> pd.DataFrame:
     width = max(1, int(np.ceil(log["step"].max() / POINTS))) if len(log) else 1
     log = log.assign(step=np.ceil(log["step"] / width) * width)
     means = log.groupby([*CELL, "step"], sort=False)[wanted].mean().reset_index()
-    settings = {(run.method, run.budget): run.settings.get("method", {}) for run in material.runs}
+    priors_of = {(run.method, run.budget): prior_moments(_prior(run.settings)) for run in material.runs}
     pairs = zip(means["method"], means["budget"], strict=True)
-    priors = np.array([prior_moments(_prior(settings[pair])) for pair in pairs]).reshape(-1, 2)
+    priors = np.array([priors_of[pair] for pair in pairs]).reshape(-1, 2)
     return means.assign(prior_mean=priors[:, 0], prior_deviation=priors[:, 1])
 
 
-def _prior(method: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a method believes of T beforehand; an ensemble, what its members believe."""
-    return method.get("prior") or (_prior(method["base"]) if "base" in method else {})
+def _prior(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a run believes of T beforehand: the setting called prior, wherever in run.yaml it stands."""
+    if isinstance(settings.get("prior"), dict):
+        return settings["prior"]
+    for value in settings.values():
+        found = _prior(value) if isinstance(value, dict) else {}
+        if found:
+            return found
+    return {}
 
 
 def prior_moments(prior: Mapping[str, Any]) -> tuple[float, float]:
@@ -102,11 +108,3 @@ def draw_thresholds(numbers: pd.DataFrame) -> Figure:
             axis.plot(line["step"], line["threshold"], color=color, lw=0.8, ls=":", label="dotted: drawn in the batch")
         axis.set(xlabel="step", ylabel="threshold T", xlim=(0, None), ylim=(0, 1))
     return legend(figure)
-
-
-def guard_acts(log: pd.DataFrame) -> pd.DataFrame:
-    """When the guard stepped in, run by run, and the share of alpha that it left."""
-    if "alpha_factor" not in log:
-        return pd.DataFrame(columns=["run", "step", "alpha_factor"])
-    before = log.groupby("run", sort=False)["alpha_factor"].shift(fill_value=1.0)
-    return log.loc[log["alpha_factor"] < before, ["run", "step", "alpha_factor"]]

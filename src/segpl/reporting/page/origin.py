@@ -9,7 +9,7 @@ import yaml
 
 from segpl.reporting.material import Material, RunFolder
 from segpl.reporting.study_text import SELECTION
-from segpl.reporting.typeset import Cell, TextTable
+from segpl.reporting.table import MISSING, Table, text_column
 
 CHOICE_OF_WEIGHTS = (
     f"{SELECTION} Test subjects were never seen in training, nor in the choice of weights; where they have no folder "
@@ -25,7 +25,7 @@ class Origin:
     """Data, code, versions and machine."""
     shared: str
     """Settings that all runs have, as YAML."""
-    tables: list[TextTable]
+    tables: list[Table]
     commands: list[str]
 
 
@@ -76,24 +76,31 @@ def _flat(settings: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, 
             yield before + str(key), shown.removesuffix("...").strip()
 
 
-def _differences(flat: Mapping[str, Mapping[str, str]], keys: list[str]) -> TextTable:
-    rows = [[Cell(name), *(Cell(settings.get(key, "–")) for key in keys)] for name, settings in flat.items()]
-    return TextTable("Settings in which the runs differ", ["run", *keys], [rows], [])
+def _differences(flat: Mapping[str, Mapping[str, str]], keys: list[str]) -> Table:
+    rows = []
+    for name, settings in flat.items():
+        rows.append([name, *(settings.get(key, MISSING) for key in keys)])
+    columns = [text_column(key) for key in ("run", *keys)]
+    return Table("Settings in which the runs differ", columns, [rows])
 
 
-def _splits(material: Material) -> TextTable:
+SPLIT_PARTS = ("labelled", "unlabelled", "validation")
+
+
+def _splits(material: Material) -> Table:
     """Who learnt, who chose the weights and who tested; runs of one seed and budget share a row."""
     tested = material.clean.groupby("run")["subject"].unique()
-    rows: dict[tuple[str, ...], list[str]] = {}
+    runs_of: dict[tuple[str, ...], list[str]] = {}
     for run in material.runs:
         split = run.read("split.json")
         if split:
-            parts = [", ".join(split.get(part, [])) or "–" for part in ("labelled", "unlabelled", "validation")]
-            tests = ", ".join(tested[run.name]) if run.name in tested else "–"
-            rows.setdefault((*parts, tests), []).append(run.name)
-    cells = [[Cell(", ".join(names)), *map(Cell, parts)] for parts, names in rows.items()]
-    columns = ["runs", "labelled cases", "unlabelled cases", "validation cases", "test subjects"]
-    return TextTable("Who learnt, who validated, who tested", columns, [cells], ["Splits are by subject."])
+            cases = [", ".join(split.get(part, [])) or MISSING for part in SPLIT_PARTS]
+            subjects = ", ".join(tested[run.name]) if run.name in tested else MISSING
+            runs_of.setdefault((*cases, subjects), []).append(run.name)
+    rows = [[", ".join(names), *cases] for cases, names in runs_of.items()]
+    titles = ("runs", *(f"{part} cases" for part in SPLIT_PARTS), "test subjects")
+    columns = [text_column(title, wraps=True) for title in titles]
+    return Table("Who learnt, who validated, who tested", columns, [rows], ["Splits are by subject."])
 
 
 def _commands(material: Material) -> Iterator[str]:

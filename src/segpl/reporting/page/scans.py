@@ -100,22 +100,15 @@ def entropy(per_cent: UInt8[np.ndarray, "regions *space"]) -> Float[np.ndarray, 
     return table[50 - np.abs(per_cent.astype(np.int8) - 50).min(0)]
 
 
-def scores_of_cases(material: Material) -> dict[str, float]:
-    """The mean IoU of each test case over methods, seeds and regions, worst first; undefined ones last."""
-    rows = material.clean[material.clean["metric"] == "iou"]
-    means = rows.groupby("case", sort=False)["value"].mean().sort_values(na_position="last")
-    return {str(case): float(value) for case, value in means.items()}
-
-
-def find_cases(material: Material) -> tuple[dict[str, Case], list[str]]:
-    """Labelled cases of the data folder by name, worst first; and what must be said where there are none."""
+def find_cases(material: Material, names: Sequence[str]) -> tuple[dict[str, Case], list[str]]:
+    """The cases of these names in the data folder that have a label; and what must be said where there are none."""
     folder = Path(str(material.runs[0].settings.get("data", "")))
     try:
         dataset = read_dataset(folder)
     except UserError as error:
         return {}, [f"No pictures of cases: the data folder {folder} cannot be read here. {error}"]
     known = {case.name: case for case in (*dataset.training, *dataset.test) if case.label}
-    found = {name: known[name] for name in scores_of_cases(material) if name in known}
+    found = {name: known[name] for name in names if name in known}
     return found, [] if found else [f"No pictures of cases: no test case of these runs is in {folder}."]
 
 

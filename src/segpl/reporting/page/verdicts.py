@@ -3,19 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from segpl.foundation.errors import UserError
 from segpl.reporting.material import Material
-from segpl.reporting.page.quality import CELL, subjects
-from segpl.reporting.statistics import per_subject
-from segpl.reporting.verdict import Comparison, Kind, Verdict, compare, judged
+from segpl.reporting.page.standing import Best, standing_words
+from segpl.reporting.verdict import DEFAULT_BASELINE, Comparison, Kind, Verdict, compare, judged
+from segpl.reporting.words import plural, verb
 
 ORDER = (Kind.HELPS, Kind.HURTS, Kind.CANNOT_TELL)
 NO_BASELINE = (
     "Whether the unlabelled scans help cannot be said: no run here has learnt from labels alone. Train one with "
-    "segpl train DATA --method supervised, with as many labels and the same seed, score it with segpl evaluate, and "
-    "report both together."
+    f"segpl train DATA --method {DEFAULT_BASELINE}, with as many labels and the same seed, score it with segpl "
+    "evaluate, and report both together."
 )
 NO_OTHER = (
     "There is nothing to compare with: all runs here are {}. Train another method with as many labels and the same "
@@ -35,12 +33,12 @@ class Headline:
     warnings: Sequence[str]
 
 
-def headline(material: Material) -> Headline:
+def headline(material: Material, best: Best | None) -> Headline:
     """The verdict on these runs; where there is none, what it takes to have one."""
     warnings, baseline = _warnings(material), material.baseline
     if material.clean.empty:
         return Headline("missing", NO_SCORES, [], [], warnings)
-    trust = list(_trust(material))
+    trust = standing_words(best, names_budgets=len(material.budgets) > 1)
     if baseline is None or set(material.clean["method"]) == {baseline}:
         sentence = NO_BASELINE if baseline is None else NO_OTHER.format(baseline)
         return Headline("missing", sentence, [], trust, warnings)
@@ -63,37 +61,27 @@ def answers(material: Material, baseline: str) -> tuple[list[Verdict], list[str]
                     compared.append(compare(part, str(method), baseline))
             except UserError as error:
                 missing.append(str(error))
-    found = judged(compared, material.labels_alone)
+    found = judged(compared, material.labels_alone, material.of_unknown_use)
     return sorted(found, key=lambda one: (ORDER.index(one.kind), -one.comparison.effect)), list(dict.fromkeys(missing))
 
 
-def _trust(material: Material) -> list[str]:
-    """How good the best method is for a whole patient, and how far its probabilities can be believed."""
-    values = subjects(material)
-    if values.empty:
-        return ["No test subject has a defined IoU: truth and masks are all empty."]
-    means = values.groupby(CELL, sort=False)["value"].mean()
-    best = means.reset_index().sort_values("value").iloc[-1]
-    own = values[(values["method"] == best["method"]) & (values["budget"] == best["budget"])]
-    worst, count = own.sort_values("value").iloc[0], own["subject"].nunique()
-    at = f" ({best['budget']})" if len(material.budgets) > 1 else ""
-    said = [
-        f"{best['method']}{at} finds most: an IoU of {best['value']:.1f} % on average over {count} test "
-        f"{'subject' if count == 1 else 'subjects'}; its worst is {worst['subject']} with {worst['value']:.1f} %."
-    ]
-    gaps = per_subject(material.clean[material.clean["run"].isin(own["run"])], "ece")["value"]
-    if gaps.notna().any():
-        said.append(f"Its probabilities are off by {100 * np.nanmean(gaps):.1f} points on average (ECE).")
-    return said
-
-
 def _warnings(material: Material) -> list[str]:
-    scored, failed = set(material.scores["run"]), material.failed
-    waiting = [run.name for run in material.runs if run.name not in scored and not run.failure]
-    said = material.unlike
+    """What is missing from the page, and what keeps the runs from being compared fairly."""
+    sentences = [*material.unknown, *material.unlike]
+    every = plural(len(material.runs), "run")
+    failed = material.failed
     if failed:
-        said.append(f"{len(failed)} of {len(material.runs)} runs failed and are missing from everything below:")
-        said += [f"{run.name}: {run.failure}" for run in failed]
-    if waiting and scored:
-        said.append(f"{len(waiting)} of {len(material.runs)} runs have not been scored: {', '.join(waiting)}.")
-    return said
+        are = verb(len(failed), "is", "are")
+        sentences.append(f"{len(failed)} of {every} failed and {are} missing from everything below:")
+        sentences += [f"{run.name}: {run.failure}" for run in failed]
+    waiting = [run.name for run in material.unscored if not run.failure]
+    if waiting and len(material.scores):
+        have = verb(len(waiting), "has", "have")
+        sentences.append(f"{len(waiting)} of {every} {have} not been scored: {', '.join(waiting)}.")
+    if material.tables_not_shown:
+        names = ", ".join(file.name for file in material.tables_not_shown)
+        sentences.append(
+            f"{names}: an earlier version of segpl wrote these tables, and they are not shown. Call the same segpl "
+            "study again: it keeps finished runs and writes its tables anew."
+        )
+    return sentences

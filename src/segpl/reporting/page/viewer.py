@@ -15,6 +15,7 @@ from segpl.data.cases import Case
 from segpl.foundation.progress import track
 from segpl.reporting.material import Material
 from segpl.reporting.page.scans import Scan, entropy, read_scan
+from segpl.reporting.words import plural, verb
 
 SIDE, SLICES, CASES = 256, 64, 12
 """Pixels of a slice's longer side, slices of a case, and cases, at most."""
@@ -48,9 +49,11 @@ def gallery(material: Material, cases: Sequence[Case]) -> Gallery:
         thinned |= one["thinned"]
         shown.append(one)
     missing = len(cases) - len(shown) - unread
+    every = plural(len(cases), "test case")
+    are = verb(missing, "is", "are")
     said = {
-        f"{missing} of {len(cases)} test cases are left out to keep the file small; the worst are shown.": missing,
-        f"{unread} of {len(cases)} test cases could not be read together with their masks.": unread,
+        f"{missing} of {every} {are} left out to keep the file small; the worst are shown.": missing,
+        f"{unread} of {every} could not be read together with their masks.": unread,
         f"Large cases are thinned out: at most {SIDE} pixels a side and {SLICES} slices.": thinned,
         f"The viewer shows one run of each method: {_runs(shown)}.": shown,
     }

@@ -1,72 +1,86 @@
-"""The tables of the page: numbers as people read them, each with what must be known to judge it."""
+"""The tables of the page: numbers as people read them, each with what one must know to judge it."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from segpl.reporting.label_use import without_validation
-from segpl.reporting.material import Material
+from segpl.reporting.material import Material, RunFolder
 from segpl.reporting.page.confidence import costs
-from segpl.reporting.page.learning import guard_acts
-from segpl.reporting.statistics import per_subject
+from segpl.reporting.page.standing import Candidate
 from segpl.reporting.study_numbers import over_seeds
+from segpl.reporting.table import (
+    Better,
+    Column,
+    Format,
+    Row,
+    Spread,
+    Table,
+    Value,
+    from_json,
+    text_column,
+)
 from segpl.reporting.tables import METRICS, Metric
-from segpl.reporting.typeset import Cell, Mark, TextTable
+from segpl.reporting.words import verb
 
 SHOWN = ("iou", "dice", "hd95", "ece")
 CERTAINTY = {name: METRICS[name] for name in ("brier", "ece", "nll", "aurc")} | {
-    "ece_tempered": Metric("ECE % after temperature", 100, 2)
+    "ece_tempered": Metric("ECE % after temperature", 100, 2, Better.LOWER)
 }
-MEANING = "Mean over test subjects, regions averaged; ± is the deviation over seeds. Undefined scores are left out."
-NOTHING = "–"
-CUT, ACTS = 25, 6
-"""Rows of a ranking, and acts of the guard, that are shown."""
+MEANING = (
+    "Mean over test subjects, regions averaged; ± is the standard deviation over seeds. Undefined scores are left out."
+)
+CUT = 25
+"""Rows of a ranking that are shown."""
+ACTS = 6
+"""Acts of the guard that are shown."""
 
 
-def headline_table(material: Material) -> list[TextTable]:
+def headline_table(material: Material, worst_iou: Mapping[Candidate, float]) -> list[Table]:
     """The few scores that matter most, by budget and method."""
     clean = material.clean[material.clean["metric"].isin(SHOWN)]
     if clean.empty:
         return []
-    spread, subjects = over_seeds(clean), per_subject(clean)
-    budgets = {run.name: run.budget for run in material.runs}
-    lowest = subjects.assign(budget=subjects["run"].map(budgets)).groupby(["budget", "method"])["value"].min()
-    frame = lowest.reset_index()
-    worst = dict(zip(zip(frame["budget"], frame["method"], strict=True), frame["value"], strict=True))
     shown = {name: METRICS[name] for name in SHOWN if name in set(clean["metric"])}
-    groups = _by_cell(material, spread, shown, worst)
-    columns = ["labelled", "method", *(metric.title for metric in shown.values()), "worst subject IoU %"]
-    return [TextTable("The scores that matter most", [*columns, "seeds", "subjects"], groups, [MEANING])]
+    last = Column("worst subject IoU %", Format(".1f"), better=Better.HIGHER)
+    groups = _groups(material, over_seeds(clean), shown, worst_iou)
+    columns = _score_columns(shown, last)
+    return [Table("The scores that matter most", columns, groups, [MEANING])]
 
 
-def region_table(material: Material) -> list[TextTable]:
+def region_table(material: Material) -> list[Table]:
     """The IoU region by region."""
     clean = material.clean[material.clean["metric"] == "iou"]
     regions = list(clean["region"].unique())
     if len(regions) < 2:
         return []
-    parts = [over_seeds(part.assign(metric=region)) for region, part in clean.groupby("region", sort=False)]
-    shown = {region: Metric(f"{region} IoU %", 100, 1) for region in regions}
-    groups = _by_cell(material, pd.concat(parts), shown)
-    columns = ["labelled", "method", *(metric.title for metric in shown.values()), "seeds", "subjects"]
-    return [TextTable("Region by region", columns, groups, [MEANING])]
+    parts = []
+    for region, part in clean.groupby("region", sort=False):
+        parts.append(over_seeds(part.assign(metric=region)))
+    shown = {region: METRICS["iou"]._replace(title=f"{region} IoU %") for region in regions}
+    groups = _groups(material, pd.concat(parts), shown)
+    return [Table("Region by region", _score_columns(shown), groups, [MEANING])]
 
 
-def certainty_table(material: Material) -> list[TextTable]:
-    """Calibration and error detection; runs that were also scored with several samples have a table for each number."""
+def certainty_table(material: Material) -> list[Table]:
+    """Calibration and error detection, with a table for each number of samples behind a prediction."""
     tables = []
     for samples, files in sorted(_sampled(material).items()):
         scores = pd.concat(files, ignore_index=True)
-        spread = over_seeds(scores[(scores["shift"] == "clean") & scores["metric"].isin(CERTAINTY)])
-        shown = {name: metric for name, metric in CERTAINTY.items() if name in set(spread["metric"])}
+        clean = scores[(scores["shift"] == "clean") & scores["metric"].isin(CERTAINTY)]
+        spread = over_seeds(clean)
+        shown = {name: CERTAINTY[name] for name in CERTAINTY if name in set(spread["metric"])}
         if not shown:
             continue
-        columns = ["labelled", "method", *(metric.title for metric in shown.values()), "seeds", "subjects"]
-        notes = [f"Less is better. {MEANING}", *_calibration_notes(material)]
-        title = "How far the probabilities can be believed" + (f", {samples} samples" if samples > 1 else "")
-        tables.append(TextTable(title, columns, _by_cell(material, spread, shown), notes))
+        title = "How far the probabilities can be believed"
+        if samples > 1:
+            title += f", {samples} samples"
+        notes = [f"Lower is better. {MEANING}", *_calibration_notes(material)]
+        groups = _groups(material, spread, shown)
+        tables.append(Table(title, _score_columns(shown), groups, notes))
     return tables
 
 
@@ -75,69 +89,106 @@ def _calibration_notes(material: Material) -> list[str]:
     runs = without_validation(material.runs)
     if not runs:
         return []
-    whose = "These runs"
+    whose = verb(len(runs), "This run", "These runs")
     if len(runs) < len(material.runs):
         whose = f"{len(runs)} of {len(material.runs)} runs"
-    reason = f"{whose} have no validation subjects to fit a temperature on"
-    return [f"{reason}: their probabilities are not calibrated."]
+    have = verb(len(runs), "has", "have")
+    their = verb(len(runs), "its", "their")
+    reason = f"{whose} {have} no validation subjects to fit a temperature on"
+    return [f"{reason}: {their} probabilities are not calibrated."]
 
 
-def cost_table(material: Material) -> list[TextTable]:
+def _three_digits(title: str, factor: float = 1.0) -> Column:
+    """A column of three significant digits; a number that has more before the point is written whole."""
+    return Column(title, Format(".3g", factor, whole_from=1000))
+
+
+COST_COLUMNS = {
+    "parameters": _three_digits("parameters K", 1e-3),
+    "flops_prediction": _three_digits("prediction GFLOP", 1e-9),
+    "flops_labelled": _three_digits("labelled GFLOP", 1e-9),
+    "flops_unlabelled": _three_digits("unlabelled GFLOP", 1e-9),
+    "peak_memory_bytes": _three_digits("memory GB", 1e-9),
+    "voxels_per_second": _three_digits("prediction Mvoxel/s", 1e-6),
+}
+COST_NOTES = (
+    "Seconds are the median step times the number of steps, on the machine of the run.",
+    "GFLOP are for one patch, forward only: a product and a sum are two operations.",
+    "Memory is the most that the process ever held.",
+)
+
+
+def cost_table(material: Material) -> list[Table]:
     """What each method cost, the mean over its runs, and how many times the baseline's time."""
     spent = costs(material)
     if spent.empty:
         return []
     numbers = [name for name in spent if pd.api.types.is_numeric_dtype(spent[name])]
-    means, counts = spent.groupby("method")[numbers].mean(), spent.groupby("method").size()
+    means = spent.groupby("method")[numbers].mean()
+    counts = spent.groupby("method").size()
     unit = means["seconds"].get(material.baseline or "", float("nan"))
-    shown = {"parameters": 1e3, "flops_prediction": 1e9, "flops_labelled": 1e9, "flops_unlabelled": 1e9}
-    shown |= {"peak_memory_bytes": 1e9, "voxels_per_second": 1e6}
-    rows = []
+    rows: list[Row] = []
     for method in material.methods:
         if method in means.index:
-            row = means.loc[method].to_dict()
-            ratio = _short(row["seconds"] / unit)
-            cells = [
-                method,
-                _short(row["seconds"]),
-                ratio,
-                *(_short(row.get(key, float("nan")) / by) for key, by in shown.items()),
-            ]
-            rows.append([Cell(text) for text in [*cells, str(counts[method])]])
-    columns = ["method", "training s", f"times {material.baseline or 'a baseline'}", "parameters K"]
-    columns += ["prediction GFLOP", "labelled GFLOP", "unlabelled GFLOP", "memory GB", "prediction Mvoxel/s", "runs"]
-    notes = [
-        "Seconds are the median step times the number of steps, on the machine of the run.",
-        "GFLOP are for one patch, forward only: a product and a sum are two operations.",
-        "Memory is the most that the process ever held.",
+            mean = means.loc[method].to_dict()
+            resources = [mean.get(key) for key in COST_COLUMNS]
+            seconds = mean["seconds"]
+            rows.append([method, seconds, seconds / unit, *resources, int(counts[method])])
+    columns = [
+        text_column("method"),
+        _three_digits("training s"),
+        _three_digits(f"times {material.baseline or 'a baseline'}"),
+        *COST_COLUMNS.values(),
+        Column("runs"),
     ]
-    return [TextTable("Training and prediction", columns, [rows], notes)]
+    return [Table("Training and prediction", columns, [rows], COST_NOTES)]
 
 
 def guard_words(material: Material) -> str:
-    """Whether the guard had to step in."""
-    if "pseudo_foreground" not in material.log:
+    """Whether the guard had to step in, in the runs that learnt from unlabelled scans."""
+    runs = [run for run in material.runs if run.facts.uses_unlabelled is not False]
+    if not runs:
         return ""
-    acts = guard_acts(material.log)
-    if acts.empty:
+    sentences = [_guard_acts_words(runs)]
+    switched_off = [run.name for run in runs if run.facts.guard_on is False]
+    if switched_off:
+        sentences.append(f"The guard was switched off in {', '.join(switched_off)}.")
+    unknown = [run.name for run in runs if run.facts.guard_acts is None]
+    if unknown:
+        sentences.append(f"Unknown whether the guard acted in {', '.join(unknown)}: there is no record and no log.")
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _guard_acts_words(runs: Sequence[RunFolder]) -> str:
+    """Which acts are known; nothing where no run knows."""
+    watched = [run for run in runs if run.facts.guard_acts is not None and run.facts.guard_on is not False]
+    if not watched:
+        return ""
+    acts = []
+    for run in watched:
+        for act in run.facts.guard_acts or ():
+            acts.append(f"{run.name} after step {act.after_step} (alpha times {act.alpha_factor:g})")
+    if not acts:
         return "The guard never acted: no pseudo-labels went empty or full while the labels were not."
-    each = [f"{row.run} from step {row.step} (alpha times {row.alpha_factor:g})" for row in acts.itertuples()]
-    more = [f"{len(each) - ACTS} more"] if len(each) > ACTS else []
-    return f"The guard backed alpha off, because pseudo-labels had gone empty or full: {'; '.join(each[:ACTS] + more)}."
+    shown = acts[:ACTS]
+    if len(acts) > ACTS:
+        shown.append(f"{len(acts) - ACTS} more")
+    return f"The guard backed alpha off, because pseudo-labels had gone empty or full: {'; '.join(shown)}."
 
 
-def study_tables(files: Sequence[Path]) -> list[TextTable]:
-    """A study's own tables, from their Markdown."""
-    return [_parsed(file.read_text(encoding="utf-8")) for file in files]
+def study_tables(files: Sequence[Path]) -> list[Table]:
+    """A study's own tables."""
+    return [from_json(file.read_text(encoding="utf-8")) for file in files]
 
 
-def ranking_table(file: Path) -> TextTable:
+def ranking_table(file: Path) -> Table:
     """The scans that should be labelled next, most useful first."""
     rows = pd.read_csv(file, dtype=str, keep_default_na=False)
     left = len(rows) - CUT
-    notes = [f"{left} more stand in {file.name}."] if left > 0 else []
-    cells = [[Cell(str(value)) for value in row] for row in rows.head(CUT).itertuples(index=False)]
-    return TextTable("Most useful first", list(rows.columns), [cells], notes)
+    notes = [f"{left} more {verb(left, 'stands', 'stand')} in {file.name}."] if left > 0 else []
+    columns = [text_column(str(name), wraps=True) for name in rows.columns]
+    cells = [list(row) for row in rows.head(CUT).itertuples(index=False)]
+    return Table("Most useful first", columns, [cells], notes)
 
 
 def _sampled(material: Material) -> dict[int, list[pd.DataFrame]]:
@@ -151,50 +202,39 @@ def _sampled(material: Material) -> dict[int, list[pd.DataFrame]]:
     return found
 
 
-def _by_cell(
+def _score_columns(shown: Mapping[str, Metric], last: Column | None = None) -> list[Column]:
+    """Budget and method, the metrics, one more column if there is one, and what is behind a mean."""
+    metrics = [metric.column for metric in shown.values()]
+    if last is not None:
+        metrics.append(last)
+    return [text_column("labelled"), text_column("method"), *metrics, Column("seeds"), Column("subjects")]
+
+
+def _groups(
     material: Material,
     spread: pd.DataFrame,
     shown: Mapping[str, Metric],
-    worst: Mapping[tuple[str, str], float] | None = None,
-) -> list[list[list[Cell]]]:
+    last: Mapping[Candidate, float] | None = None,
+) -> list[list[Row]]:
     """A group of rows for each budget, a row for each method, a cell for each metric."""
     groups = []
     for budget in material.budgets:
-        rows = []
+        rows: list[Row] = []
         for method in material.methods:
-            part = spread[(spread["budget"] == budget) & (spread["method"] == method)].set_index("metric")
+            part = spread[(spread["budget"] == budget) & (spread["method"] == method)]
             if part.empty:
                 continue
-            row = [Cell(budget), Cell(method), *(_cell(part, name, metric) for name, metric in shown.items())]
-            row += [Cell(f"{100 * worst.get((budget, method), float('nan')):.1f}")] if worst is not None else []
-            rows.append([*row, Cell(str(part["seeds"].max())), Cell(str(part["subjects"].max()))])
+            by_metric = part.set_index("metric").to_dict("index")
+            cells: list[Value] = [_mean_and_deviation(by_metric, name) for name in shown]
+            if last is not None:
+                cells.append(last.get((method, budget)))
+            seeds = int(part["seeds"].max())
+            rows.append([budget, method, *cells, seeds, int(part["subjects"].max())])
         groups.append(rows)
     return groups
 
 
-def _cell(part: pd.DataFrame, name: str, metric: Metric) -> Cell:
-    row = part.loc[name].to_dict() if name in part.index else {"mean": float("nan")}
-    if pd.isna(row["mean"]):
-        return Cell(NOTHING)
-    mean, spread = (metric.factor * row[key] for key in ("mean", "std"))
-    return Cell(f"{mean:.{metric.digits}f}" + ("" if pd.isna(spread) else f" ± {spread:.{metric.digits}f}"))
-
-
-def _short(value: float) -> str:
-    return NOTHING if pd.isna(value) else f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
-
-
-def _parsed(text: str) -> TextTable:
-    lines = text.splitlines()
-    title = next((line.removeprefix("## ") for line in lines if line.startswith("## ")), "")
-    table = [re.split(r"(?<!\\)\|", line.strip().strip("|")) for line in lines if line.startswith("|")]
-    rows = [[_marked(cell.strip().replace(r"\|", "|")) for cell in row] for row in table]
-    notes = [line.removeprefix("- ") for line in lines if line.startswith("- ")]
-    return TextTable(title, [cell.text for cell in rows[0]] if rows else [], [rows[2:]], notes)
-
-
-def _marked(text: str) -> Cell:
-    bold, italic = (re.fullmatch(pattern, text) for pattern in (r"\*\*(.+)\*\*", r"\*([^*]+)\*"))
-    if bold:
-        return Cell(bold[1], Mark.BEST)
-    return Cell(italic[1], Mark.SECOND) if italic else Cell(text)
+def _mean_and_deviation(by_metric: Mapping[Hashable, Mapping[Any, Any]], name: str) -> Spread | None:
+    if name not in by_metric:
+        return None
+    return Spread(by_metric[name]["mean"], by_metric[name]["std"])
