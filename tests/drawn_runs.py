@@ -11,8 +11,9 @@ from untrained import untrained
 from segpl.data.cases import Region, Task
 from segpl.data.layouts import read_dataset
 from segpl.inference.predictor import Predictor
+from segpl.rundir import WEIGHTS_FILE
 from segpl.settings.planning import plan_run
-from segpl.settings.run import WEIGHTS_FILE, save_task
+from segpl.settings.run import save_task
 
 SHIFT = 3
 SPACING = (1.0, 1.0, 2.0)

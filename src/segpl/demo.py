@@ -14,6 +14,7 @@ from segpl.methods.segpl_vi import SegPLVI
 from segpl.reporting.page import write_report
 from segpl.reporting.tables import print_summary, read_scores
 from segpl.reporting.verdict import verdicts
+from segpl.rundir import SCORES_FILE
 from segpl.settings.planning import plan_run
 from segpl.training.loop import train
 
@@ -41,7 +42,7 @@ def demo(task: Task, folder: Path, seed: int = 0, every_method: bool = False) ->
     for method in methods:
         name = f"{task}-{method}" if seed == 0 else f"{task}-{method}-{seed}"
         runs.append(_trained(data, method, SETTINGS[task] | {"seed": seed}, folder / name))
-    scores = read_scores([run / "scores.csv" for run in runs])
+    scores = read_scores([run / SCORES_FILE for run in runs])
     print_summary(scores)
     for verdict in verdicts(scores):
         print(verdict.sentence)
@@ -58,6 +59,6 @@ def _trained(data: Path, method: str, settings: dict[str, Any], directory: Path)
     """The run directory of a method, trained and scored now or before."""
     run = plan_run(data, {"method": method, **settings})
     train(run, directory, resume=True, cache=Cache(directory.parent / "cache"))
-    if not (directory / "scores.csv").is_file():
+    if not (directory / SCORES_FILE).is_file():
         evaluate(directory)
     return directory

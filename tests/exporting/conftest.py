@@ -15,7 +15,8 @@ from segpl.data.formats import read_image
 from segpl.data.preparation import load, resample
 from segpl.exporting.program import read_trained
 from segpl.inference.windows import fold
-from segpl.settings.run import SPLIT_FILE, WEIGHTS_FILE, save_task
+from segpl.rundir import SPLIT_FILE, WEIGHTS_FILE
+from segpl.settings.run import save_task
 
 TASK = Task(("T1", "FLAIR"), (Region("whole", (1, 2), 1), Region("core", (2,), 2)))
 

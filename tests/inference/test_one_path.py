@@ -14,9 +14,8 @@ from segpl.foundation.files import file_name
 from segpl.inference.predictor import load
 from segpl.prediction import predict_files
 from segpl.prediction.orders import Order
-from segpl.rundir import read_table
+from segpl.rundir import WEIGHTS_FILE, read_table
 from segpl.settings.planning import plan_run
-from segpl.settings.run import WEIGHTS_FILE
 from segpl.training.loop import train
 
 

@@ -18,7 +18,7 @@ from segpl.inference.predictor import Predictor
 from segpl.prediction import predict_files
 from segpl.prediction.orders import Order
 from segpl.prediction.table import Table
-from segpl.settings.run import WEIGHTS_FILE
+from segpl.rundir import WEIGHTS_FILE
 
 AFFINE = np.diag([-0.9, 0.9, 3.0, 1.0])
 

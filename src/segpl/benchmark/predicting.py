@@ -16,7 +16,8 @@ from segpl.foundation.files import write_bytes, write_nifti
 from segpl.inference.predictor import load
 from segpl.inference.windows import BATCH
 from segpl.methods import METHODS
-from segpl.settings.run import WEIGHTS_FILE, Run, save_task
+from segpl.rundir import WEIGHTS_FILE
+from segpl.settings.run import Run, save_task
 
 
 def measure_prediction(configuration: Configuration, shape: tuple[int, int, int], repeats: int) -> dict[str, Any]:

@@ -12,14 +12,15 @@ from segpl.data.cases import Case, Dataset, Task
 from segpl.data.layouts import read_dataset
 from segpl.data.splits import cases_for_test
 from segpl.evaluation.evaluator import Evaluator, Places
-from segpl.evaluation.ledger import Ledger, Tables
+from segpl.evaluation.ledger import Ledger
 from segpl.evaluation.shifts import Clean, Shift
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import file_name, write_text
 from segpl.foundation.progress import console, track
 from segpl.inference.predictor import load
-from segpl.inference.temperature import TEMPERATURE_FILE, read_temperature, save_temperature
-from segpl.settings.run import RUN_FILE, SPLIT_FILE, WEIGHTS_FILE, Run
+from segpl.inference.temperature import read_temperature, save_temperature
+from segpl.rundir import RUN_FILE, SPLIT_FILE, TEMPERATURE_FILE, WEIGHTS_FILE, scoring, write_json
+from segpl.settings.run import Run
 
 VERSION = 4
 """Raise it when the same weights would predict, or be scored, differently."""
@@ -48,12 +49,12 @@ def evaluate(
     if not cases:
         raise UserError(f"{dataset.folder} has no labelled test case: add some to its test part.")
     suffix = (f"-{data.resolve().name}" if data else "") + (f"-{samples}-samples" if samples > 1 else "")
-    measured = directory / f"evaluation{suffix}"
+    files = scoring(directory, suffix)
     pictured = min(case.name for case in cases)
     places = Places(
-        masks=directory / f"masks{suffix}",
-        probabilities=directory / f"probabilities{suffix}",
-        pictures=measured / file_name(pictured),
+        masks=files.masks,
+        probabilities=files.probabilities,
+        pictures=files.measured / file_name(pictured),
         pictured=pictured,
     )
     evaluator = Evaluator(predictor, samples, tolerance, places)
@@ -61,20 +62,21 @@ def evaluate(
     plain = Evaluator(predictor, 1, tolerance, places)
     temperature = _temperature(plain, directory, split["validation"])
     key = {"version": VERSION, "samples": samples, "tolerance": tolerance, "temperature": temperature}
-    ledger = Ledger(measured, key | _contents(directory, cases) | ({"data": str(data.resolve())} if data else {}))
+    ledger = Ledger(files.measured, key | _contents(directory, cases) | ({"data": str(data.resolve())} if data else {}))
     _check_owner(ledger)
     ledger.open()
     _measure(ledger, evaluator, cases, shifts, temperature, directory.name)
     if evaluator.rates:
         cost = {"samples": samples, "voxels_per_second": median(evaluator.rates), "device": str(predictor.device)}
-        write_text(directory / f"prediction_cost{suffix}.json", json.dumps(cost, indent=2) + "\n")
-    files = {kind: directory / f"{kind}{suffix}.csv" for kind in Tables._fields}
+        write_json(files.prediction_cost, cost)
+    written = {"scores": files.scores, "images": files.images, "curves": files.curves}
     if out:
-        files = {kind: out.with_name(f"{out.stem}-{kind}.csv") for kind in files} | {"scores": out}
+        written = {kind: out.with_name(f"{out.stem}-{kind}.csv") for kind in written}
+        written["scores"] = out
     origin = {"run": directory.name, "method": run.method.name(), "seed": run.seed, "labelled": run.labelled}
     for kind, table in ledger.tables([case.name for case in cases])._asdict().items():
-        write_text(files[kind], table.assign(**origin)[[*origin, *table.columns]].to_csv(index=False))
-    return files["scores"]
+        write_text(written[kind], table.assign(**origin)[[*origin, *table.columns]].to_csv(index=False))
+    return written["scores"]
 
 
 def _measure(

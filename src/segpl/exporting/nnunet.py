@@ -19,7 +19,7 @@ from segpl.foundation.errors import UserError
 from segpl.foundation.files import write_text
 from segpl.foundation.progress import console, track
 from segpl.inference.predictor import Predictor, load
-from segpl.settings.run import SPLIT_FILE
+from segpl.rundir import SPLIT_FILE
 
 ACCEPTED_FILE = "accepted.csv"
 ACCEPT = 0.8

@@ -7,7 +7,8 @@ from safetensors.torch import load_file
 from torch import nn
 
 from segpl.foundation.errors import UserError
-from segpl.settings.run import RUN_FILE, WEIGHTS_FILE, Run, read_task
+from segpl.rundir import RUN_FILE, WEIGHTS_FILE
+from segpl.settings.run import Run, read_task
 
 
 def load_model(directory: Path, run: Run) -> nn.Module:

@@ -1,6 +1,5 @@
 """Temperature scaling: confidence turned up or down without moving a mask, and the temperature that data ask for."""
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,11 +9,9 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from segpl.foundation.errors import UserError
-from segpl.foundation.files import write_text
 from segpl.metrics.calibration import EPSILON
-from segpl.settings.run import SPLIT_FILE
+from segpl.rundir import TEMPERATURE_FILE, read_plain, read_split, write_json
 
-TEMPERATURE_FILE = "temperature.json"
 LIMITS = 0.05, 20.0
 """A fitted temperature stays inside: beyond, the validation cases say nothing about it."""
 EDGES = np.linspace(-17, 17, 2001)
@@ -47,7 +44,7 @@ def fit_temperature(
 
 def save_temperature(directory: Path, fitted: dict[str, float]) -> None:
     """Keep it beside the weights: predictions may ask for it."""
-    write_text(directory / TEMPERATURE_FILE, json.dumps(fitted, indent=2) + "\n")
+    write_json(directory / TEMPERATURE_FILE, fitted)
 
 
 def read_temperature(directory: Path) -> float:
@@ -55,7 +52,7 @@ def read_temperature(directory: Path) -> float:
     file = directory / TEMPERATURE_FILE
     if not file.is_file():
         raise UserError(f"{file} does not exist: fit it with segpl evaluate {directory}, or give a number.")
-    return float(json.loads(file.read_text(encoding="utf-8"))["temperature"])
+    return float(read_plain(file)["temperature"])
 
 
 def fitted_temperature(directory: Path) -> float:
@@ -70,7 +67,5 @@ def fitted_temperature(directory: Path) -> float:
 
 def _lacks_validation(directory: Path) -> bool:
     """Whether the run is known to have no validation subjects."""
-    split = directory / SPLIT_FILE
-    if not split.is_file():
-        return False
-    return not json.loads(split.read_text(encoding="utf-8"))["validation"]
+    split = read_split(directory)
+    return split is not None and not split["validation"]

@@ -15,7 +15,7 @@ from segpl.foundation.errors import UserError
 from segpl.foundation.files import draft, file_name
 from segpl.inference.result import Prediction
 from segpl.prediction.dicom import save_dicom_seg
-from segpl.settings.run import WEIGHTS_FILE
+from segpl.rundir import WEIGHTS_FILE
 
 SETTINGS_FILE = "prediction.json"
 

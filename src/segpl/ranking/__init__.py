@@ -17,10 +17,9 @@ from segpl.ranking.scans import cases_to_rank, labelled_cases
 from segpl.ranking.words import reasons
 from segpl.ranking.writing import Ranked, print_order, write_order, write_sheet
 from segpl.reporting.rank_sheet import ROWS, Row
+from segpl.rundir import RANK_FILE
 
 __all__ = ["rank"]
-
-ORDER_FILE = "rank.csv"
 
 
 def rank(
@@ -39,7 +38,7 @@ def rank(
     """
     predictor = load(directory)
     cases = cases_to_rank(directory, predictor, inputs)
-    file = out or directory / ORDER_FILE
+    file = out or directory / RANK_FILE
     _check(file, cases)
     labelled = _features(labelled_cases(directory, predictor), predictor)
     with TemporaryDirectory() as drafts:

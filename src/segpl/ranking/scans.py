@@ -9,7 +9,7 @@ from segpl.data.inputs import find_cases
 from segpl.data.layouts import read_dataset
 from segpl.foundation.errors import UserError
 from segpl.inference.predictor import Predictor
-from segpl.settings.run import SPLIT_FILE
+from segpl.rundir import SPLIT_FILE
 
 
 def cases_to_rank(directory: Path, predictor: Predictor, inputs: Sequence[Path]) -> tuple[Case, ...]:

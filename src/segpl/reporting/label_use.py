@@ -5,6 +5,7 @@ from typing import Any
 
 from segpl.reporting.material import RunFolder
 from segpl.reporting.words import plural
+from segpl.rundir import SPLIT_FILE
 
 LabelUse = Mapping[str, Any]
 """What training wrote to split.json under `labelled_subjects`."""
@@ -12,7 +13,7 @@ LabelUse = Mapping[str, Any]
 
 def label_use(runs: Sequence[RunFolder]) -> list[str]:
     """What the labelled subjects of these runs were used for; runs without a record are left out."""
-    return label_use_by_budget((run.budget, run.read("split.json")) for run in runs)
+    return label_use_by_budget((run.budget, run.read(SPLIT_FILE)) for run in runs)
 
 
 def label_use_by_budget(splits: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
@@ -45,7 +46,7 @@ def without_validation(runs: Sequence[RunFolder]) -> list[RunFolder]:
     """The runs that had no validation subjects, so that no temperature could be fitted."""
     found = []
     for run in runs:
-        use = run.read("split.json").get("labelled_subjects")
+        use = run.read(SPLIT_FILE).get("labelled_subjects")
         if use and not use["validation"]:
             found.append(run)
     return found

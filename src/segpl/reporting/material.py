@@ -17,7 +17,7 @@ from segpl.foundation.files import file_name
 from segpl.reporting.facts import Facts, read_facts
 from segpl.reporting.table import TABLE_ENDING
 from segpl.reporting.verdict import DEFAULT_BASELINE
-from segpl.rundir import LOG_FILE, RUNS_FILE, read_plain, read_table, scored_as
+from segpl.rundir import LOG_FILE, RUN_FILE, RUNS_FILE, TASK_FILE, read_plain, read_table, scored_as
 
 KEYS = ["run", "method", "budget", "seed"]
 SAME = (
@@ -182,7 +182,7 @@ def gather(folders: Sequence[Path]) -> Material:
     if doubles:
         runs = [_renamed(run) if run.name in doubles else run for run in runs]
     runs = sorted(runs, key=lambda run: _natural(run.budget))
-    tasks = [task for run in runs if (task := run.read("task.yaml"))]
+    tasks = [task for run in runs if (task := run.read(TASK_FILE))]
     if any(task != tasks[0] for task in tasks):
         raise UserError(f"{folders[0]} holds runs of different tasks: name the run directories of one of them.")
     extra = {"scores": ["metric", "value", "shift", "level", "subject", "case", "region", "labelled"]}
@@ -235,14 +235,14 @@ def runs_in(folder: Path) -> list[RunFolder]:
 
 
 def _run_directories(folder: Path) -> list[Path]:
-    if (folder / "run.yaml").is_file():
+    if (folder / RUN_FILE).is_file():
         return [folder]
     inside = folder / "runs" if (folder / "runs").is_dir() else folder
     return sorted(file.parent for file in inside.glob("*/run.yaml"))
 
 
 def _run(folder: Path, named: Mapping[str, Sequence[str]]) -> RunFolder:
-    settings = read_plain(folder / "run.yaml")
+    settings = read_plain(folder / RUN_FILE)
     method = settings.get("method", {})
     name = str(method.get("name", "") if isinstance(method, dict) else method)
     label, budget = named.get(folder.name, (name, _budget(settings)))

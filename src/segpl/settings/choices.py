@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from segpl.methods import DEFAULT, METHODS, PAPERS
-from segpl.settings.run import RUN_FILE, read_yaml
+from segpl.rundir import RUN_FILE
+from segpl.settings.run import read_yaml
 
 
 def preset(name: Path) -> Path:

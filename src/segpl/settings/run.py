@@ -18,8 +18,7 @@ from segpl.foundation.files import write_text
 from segpl.foundation.named import plain, validated
 from segpl.methods.base import Method
 from segpl.networks.unet import UNet
-
-RUN_FILE, TASK_FILE, SPLIT_FILE, WEIGHTS_FILE = "run.yaml", "task.yaml", "split.json", "model.safetensors"
+from segpl.rundir import RUN_FILE, TASK_FILE, check_format
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,11 +145,8 @@ class Run:
 
 def read_run(directory: Path) -> Run:
     """The run that `run.yaml` describes."""
+    check_format(directory)
     file = directory / RUN_FILE
-    if not file.is_file():
-        raise UserError(
-            f"{directory} is not a run directory (it has no {RUN_FILE}): give a folder made by segpl train."
-        )
     return run_from(read_yaml(file), source=str(file))
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import write_bytes
-from segpl.settings.run import RUN_FILE, WEIGHTS_FILE
+from segpl.rundir import RUN_FILE, WEIGHTS_FILE
 from segpl.study.pool import Event, death, start
 from segpl.study.work import EVALUATION, FAILED, fail, failure
 

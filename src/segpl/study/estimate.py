@@ -18,6 +18,7 @@ from segpl.data.splits import cases_for_test
 from segpl.evaluation.shifts import Shift, parse_shifts
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import write_text
+from segpl.rundir import COST_FILE
 from segpl.settings.run import Run
 from segpl.study.jobs import Job
 from segpl.study.pool import local
@@ -69,7 +70,7 @@ def probe(run: Run, evaluation: Evaluation, folder: Path, workers: int) -> float
         if reason and not event.running:
             raise UserError(f"The cost cannot be estimated, because a short probe failed: {reason}")
     first, second = (_contents(folder / str(each.steps) / DONE)["seconds"] for each in (SHORT, LONG))
-    step = _contents(folder / str(LONG.steps) / "cost.json")["seconds_per_step"]
+    step = _contents(folder / str(LONG.steps) / COST_FILE)["seconds_per_step"]
     shutil.rmtree(folder)
     cases = len(cases_for_test(read_dataset(run.data), run.seed, run.test))
     return extrapolate(first, second, step, run, cases, len(shifts) / max(1, len(_one_of_each(shifts))))

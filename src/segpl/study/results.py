@@ -12,8 +12,7 @@ from segpl.evaluation.shifts import parse_shifts
 from segpl.reporting.facts import read_facts
 from segpl.reporting.label_use import label_use_by_budget
 from segpl.reporting.study_numbers import Layout
-from segpl.rundir import COST_FILE, read_plain, read_table
-from segpl.settings.run import SPLIT_FILE
+from segpl.rundir import COST_FILE, SPLIT_FILE, read_plain, read_table
 from segpl.study.jobs import Job
 from segpl.study.schema import Paper, Study
 from segpl.study.work import Evaluation, failure, result

@@ -19,9 +19,9 @@ from segpl.foundation.errors import UserError
 from segpl.foundation.files import write_text
 from segpl.foundation.named import merged, validated
 from segpl.foundation.progress import console
-from segpl.rundir import read_table
+from segpl.rundir import LAST_CHECKPOINT, LOG_FILE, RUN_FILE, read_table
 from segpl.settings.planning import plan_run
-from segpl.settings.run import RUN_FILE, Run
+from segpl.settings.run import Run
 from segpl.study.schema import STRICT
 from segpl.study.source import Source
 from segpl.training.loop import train
@@ -207,8 +207,8 @@ def _objective(wanted: Search, out: Path) -> Callable[["optuna.Trial"], float]:
             try:
                 train(run, directory, cache=cache, watchers=[pruning])
             finally:  # a trial is remembered by its log, pruned or not; its weights weigh more
-                shutil.rmtree(directory / "checkpoints", ignore_errors=True)
-            values.append(float(read_table(directory / "log.csv")[METRIC].replace("", "nan").astype(float).max()))
+                shutil.rmtree(directory / LAST_CHECKPOINT.parent, ignore_errors=True)
+            values.append(float(read_table(directory / LOG_FILE)[METRIC].replace("", "nan").astype(float).max()))
         return sum(values) / len(values)
 
     return validate

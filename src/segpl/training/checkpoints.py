@@ -9,14 +9,12 @@ from lightning import Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from segpl.foundation.files import write_bytes
-from segpl.settings.run import WEIGHTS_FILE
-
-LAST, BEST = Path("checkpoints/last.ckpt"), Path("checkpoints/best.ckpt")
+from segpl.rundir import BEST_CHECKPOINT, LAST_CHECKPOINT, WEIGHTS_FILE
 
 
 def begun(directory: Path) -> bool:
     """Whether a training has left weights here, to go on from or final ones."""
-    return (directory / LAST).is_file() or (directory / WEIGHTS_FILE).is_file()
+    return (directory / LAST_CHECKPOINT).is_file() or (directory / WEIGHTS_FILE).is_file()
 
 
 class Kept(ModelCheckpoint):
@@ -63,14 +61,14 @@ class KeptBest(Kept):
 
 def keepers(directory: Path, validates: bool) -> list[Kept]:
     """The best comes first, so that the last knows of it. Lightning's own `save_last` leaves out what is not better."""
-    best = [KeptBest(directory / BEST)] if validates else []
-    return [*best, Kept(directory / LAST)]
+    best = [KeptBest(directory / BEST_CHECKPOINT)] if validates else []
+    return [*best, Kept(directory / LAST_CHECKPOINT)]
 
 
 def keep_weights(directory: Path, validates: bool) -> None:
     """The weights that all later stages use: the best, or the last if no validation counted."""
-    validated = validates and (directory / BEST).is_file()
-    file = directory / (BEST if validated else LAST)
+    validated = validates and (directory / BEST_CHECKPOINT).is_file()
+    file = directory / (BEST_CHECKPOINT if validated else LAST_CHECKPOINT)
     state = torch.load(file, map_location="cpu", weights_only=True)["state_dict"]
     weights = {name.removeprefix("model."): weight.contiguous() for name, weight in state.items()}
     write_bytes(directory / WEIGHTS_FILE, safetensors.torch.save(weights))

@@ -3,13 +3,11 @@
 `segpl.reporting.facts` reads it.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from segpl.foundation.files import write_text
-from segpl.rundir import COST_FILE, FACTS_FILE, read_plain
+from segpl.rundir import COST_FILE, FACTS_FILE, FORMAT, read_plain, write_json
 from segpl.settings.run import Run
 
 GuardAct = Mapping[str, Any]
@@ -47,4 +45,4 @@ def _seconds(run: Run, directory: Path) -> float | None:
 
 
 def _write(directory: Path, facts: Mapping[str, Any]) -> None:
-    write_text(directory / FACTS_FILE, json.dumps(facts, indent=2) + "\n")
+    write_json(directory / FACTS_FILE, {"format": FORMAT, **facts})

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from segpl.foundation.files import write_text
 from segpl.foundation.processes import is_first
 from segpl.foundation.progress import console
+from segpl.rundir import TENSORBOARD
 
 
 class Logbook(Callback):
@@ -75,7 +76,7 @@ class TensorBoard(Callback):
         """Take back what a killed run showed ahead of its checkpoint."""
         from torch.utils.tensorboard import SummaryWriter  # a second to import: only for those who have it
 
-        folder = self.logbook.file.with_name("tensorboard")
+        folder = self.logbook.file.with_name(TENSORBOARD)
         self.board = SummaryWriter(str(folder), purge_step=trainer.global_step + 1)
 
     def on_train_epoch_end(self, trainer: Trainer, learner: LightningModule) -> None:

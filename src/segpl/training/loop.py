@@ -33,16 +33,24 @@ from segpl.em.views import View, draw_view
 from segpl.foundation.device import has_gpu
 from segpl.foundation.draws import Stream, seeds
 from segpl.foundation.errors import UserError
-from segpl.foundation.files import write_text
 from segpl.foundation.processes import ALONE, Launcher, Processes, is_first, launcher
 from segpl.foundation.progress import console, in_words
 from segpl.foundation.provenance import write_provenance
 from segpl.inference.windows import predict_volume
 from segpl.metrics.overlap import iou
 from segpl.networks.arrangement import Compiler, repays
-from segpl.rundir import COST_FILE, LOG_FILE
-from segpl.settings.run import RUN_FILE, SPLIT_FILE, WEIGHTS_FILE, Run, read_run, save_task
-from segpl.training.checkpoints import LAST, begun, keep_weights, keepers
+from segpl.rundir import (
+    COST_FILE,
+    LAST_CHECKPOINT,
+    LOG_FILE,
+    PROVENANCE_FILE,
+    RUN_FILE,
+    SPLIT_FILE,
+    WEIGHTS_FILE,
+    write_json,
+)
+from segpl.settings.run import Run, read_run, save_task
+from segpl.training.checkpoints import begun, keep_weights, keepers
 from segpl.training.cost import Cost, flops
 from segpl.training.facts import write_final_facts, write_first_facts
 from segpl.training.guard import Guard, Monitor, Reference, health, reference
@@ -65,7 +73,7 @@ class Learner(lightning.LightningModule):
         super().__init__()
         self.build, self.directory, model = build, directory, build()
         self.run, self.model, self.steps, self.validation = run, model, steps, validation
-        self.guard = Guard(directory / LAST, steps=max(1, run.validate_every // 2))
+        self.guard = Guard(directory / LAST_CHECKPOINT, steps=max(1, run.validate_every // 2))
         self.probe = steps[0]
         self.reference = reference
         self.caution, self.healthy = 1.0, False
@@ -223,7 +231,7 @@ def train(
             "labelled ones with --labelled, or use --method supervised."
         )
     drawn = directory / SPLIT_FILE
-    if (directory / LAST).is_file() and drawn.is_file() and json.loads(drawn.read_text()) != cases.record():
+    if (directory / LAST_CHECKPOINT).is_file() and drawn.is_file() and json.loads(drawn.read_text()) != cases.record():
         problem = f"was started with another split, because {run.data} or segpl has changed since"
         raise UserError(f"{directory} {problem}: start a new run.")
     learnt = cases.unlabelled if run.method.uses_unlabelled() else ()
@@ -285,7 +293,7 @@ def _fit(learner: Learner, directory: Path, processes: Processes, watchers: Sequ
             enable_progress_bar=False,
             enable_model_summary=False,
         )
-        last = directory / LAST
+        last = directory / LAST_CHECKPOINT
         try:
             with torch.compiler.set_stance("force_eager"):
                 trainer.fit(learner, ckpt_path=last if last.is_file() else None, weights_only=False)
@@ -314,8 +322,9 @@ def _check(run: Run, directory: Path, resume: bool, processes: Processes) -> Non
     has_begun = begun(directory)
     if has_begun and not resume:
         raise UserError(f"{directory} holds a run already: add --resume to go on with it, or choose another --out.")
-    if (directory / LAST).is_file() and not is_zipfile(directory / LAST):  # as torch saves; a cut one has no end
-        raise UserError(f"{directory / LAST} cannot be read: delete it, and --resume begins again.")
+    last = directory / LAST_CHECKPOINT
+    if last.is_file() and not is_zipfile(last):  # torch saves a zip file; a cut one has no end
+        raise UserError(f"{last} cannot be read: delete it, and --resume begins again.")
     kept = read_run(directory).mapping() if has_begun else {}
     changed = [f"{key}: {kept[key]}" for key, value in run.mapping().items() if has_begun and kept[key] != value]
     if changed and changed[0].partition(":")[0] != "why":
@@ -330,8 +339,8 @@ def _begin(run: Run, cases: TrainingCases, layout: str, directory: Path) -> None
     """Write down what is about to happen, and say it."""
     directory.mkdir(parents=True, exist_ok=True)
     run.save(directory)
-    write_provenance(directory / "provenance.json", run.data)
-    write_text(directory / SPLIT_FILE, json.dumps(cases.record(), indent=2) + "\n")
+    write_provenance(directory / PROVENANCE_FILE, run.data)
+    write_json(directory / SPLIT_FILE, cases.record())
     write_first_facts(run, directory)
     counts = f"{len(cases.labelled)} labelled, {len(cases.unlabelled)} unlabelled, {len(cases.validation)} validation"
     console.print(f"{layout} data: {counts} cases -> {directory}")

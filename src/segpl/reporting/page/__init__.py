@@ -37,6 +37,7 @@ from segpl.reporting.page.wording import (
 )
 from segpl.reporting.render import html
 from segpl.reporting.words import verb
+from segpl.rundir import RANK_FILE
 
 __all__ = ["write_report"]
 
@@ -121,7 +122,7 @@ def _rankings(material: Material) -> list[dict[str, Any]]:
     places = dict.fromkeys([*material.folders, *(run.folder for run in material.runs)])
     rankings = []
     for place in places:
-        file = place / "rank.csv"
+        file = place / RANK_FILE
         if file.is_file() and file.stat().st_size:
             rankings.append({"table": ranking_table(file), "picture": _picture(file.with_name("rank.png"))})
     return rankings

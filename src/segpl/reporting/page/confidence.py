@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from segpl.reporting.material import Material
 from segpl.reporting.page.quality import CELL, subjects
 from segpl.reporting.page.style import legend, lines, looks, panels
-from segpl.rundir import COST_FILE
+from segpl.rundir import COST_FILE, scoring
 
 BINS = 20
 """Of the reliability curves, as they were counted."""
@@ -71,7 +71,7 @@ def costs(material: Material) -> pd.DataFrame:
     for run in material.runs:
         cost = run.read(COST_FILE)
         if cost:
-            predicting = run.read(f"prediction_cost{run.scoring}.json")
+            predicting = run.read(scoring(run.folder, run.scoring).prediction_cost.name)
             origin = {"run": run.name, "method": run.method, "budget": run.budget}
             times = {
                 "seconds": np.nan if run.facts.seconds is None else run.facts.seconds,

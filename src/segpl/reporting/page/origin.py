@@ -10,6 +10,7 @@ import yaml
 from segpl.reporting.material import Material, RunFolder
 from segpl.reporting.study_text import SELECTION
 from segpl.reporting.table import MISSING, Table, text_column
+from segpl.rundir import PROVENANCE_FILE, RUN_FILE, SPLIT_FILE
 
 CHOICE_OF_WEIGHTS = (
     f"{SELECTION} Test subjects were never seen in training, nor in the choice of weights; where they have no folder "
@@ -31,7 +32,7 @@ class Origin:
 
 def origin(material: Material) -> Origin:
     """Everything that determines these numbers."""
-    entries = [(run, entry[-1]) for run in material.runs if (entry := run.read("provenance.json"))]
+    entries = [(run, entry[-1]) for run in material.runs if (entry := run.read(PROVENANCE_FILE))]
     facts = {
         "data folder": _all(run.settings.get("data", "") for run in material.runs),
         "data fingerprint": _all(entry.get("data", {}).get("fingerprint", "") for _, entry in entries),
@@ -92,7 +93,7 @@ def _splits(material: Material) -> Table:
     tested = material.clean.groupby("run")["subject"].unique()
     runs_of: dict[tuple[str, ...], list[str]] = {}
     for run in material.runs:
-        split = run.read("split.json")
+        split = run.read(SPLIT_FILE)
         if split:
             cases = [", ".join(split.get(part, [])) or MISSING for part in SPLIT_PARTS]
             subjects = ", ".join(tested[run.name]) if run.name in tested else MISSING
@@ -105,7 +106,7 @@ def _splits(material: Material) -> Table:
 
 def _commands(material: Material) -> Iterator[str]:
     """What was called, then what makes each run again from its settings."""
-    entries = [entry for run in material.runs if (entry := run.read("provenance.json"))]
+    entries = [entry for run in material.runs if (entry := run.read(PROVENANCE_FILE))]
     yield from dict.fromkeys(shlex.join(entry[-1]["command"]) for entry in entries)
     for run in material.runs[:1]:
         yield from _again(run)
@@ -113,7 +114,7 @@ def _commands(material: Material) -> Iterator[str]:
 
 
 def _again(run: RunFolder) -> Iterator[str]:
-    data, settings = str(run.settings.get("data", "DATA")), str(run.folder / "run.yaml")
+    data, settings = str(run.settings.get("data", "DATA")), str(run.folder / RUN_FILE)
     yield "# any run again, from its settings alone:"
     yield shlex.join(["segpl", "train", data, "--config", settings, "--out", f"{run.name}-again"])
     yield shlex.join(["segpl", "evaluate", f"{run.name}-again"])

@@ -17,6 +17,7 @@ from segpl.data.layouts import read_dataset
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import file_name
 from segpl.reporting.material import Material, RunFolder
+from segpl.rundir import scoring
 
 METHODS = 7
 """Shown side by side at most."""
@@ -70,7 +71,7 @@ class Scan:
     def levels(self) -> dict[str, dict[float, Path]]:
         """What it looks like under each shift, as pictures of one slice by level, where they were kept."""
         found: dict[str, dict[float, Path]] = {}
-        folders = [run.folder / f"evaluation{run.scoring}" / file_name(self.name) for run in self.runs.values()]
+        folders = [scoring(run.folder, run.scoring).measured / file_name(self.name) for run in self.runs.values()]
         files = [file for folder in folders for file in folder.glob("*=*.png")]
         for file in files:
             shift, _, level = file.stem.partition("=")
