@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format types layers check results lock clean
+.PHONY: help setup demo test test-all lint format types layers check results lock clean
 
 help: ## List the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
 setup: $(VENV)/.installed ## Make .venv with everything pinned (does nothing when it is there)
 
@@ -23,8 +23,11 @@ $(VENV)/.installed: pyproject.toml requirements.lock
 demo: setup ## Train on built-in phantoms with and without the unlabelled ones, score both, draw them
 	$(BIN)/segpl demo --out demo
 
-test: setup ## Run the tests
-	$(BIN)/pytest -n 2
+test: setup ## Run the tests that take minutes
+	$(BIN)/pytest -n 2 -m "not slow"
+
+test-all: test ## Run the slow tests as well
+	$(BIN)/pytest -n 2 -m slow
 
 lint: setup ## Ruff: style and likely mistakes
 	$(BIN)/ruff check .
@@ -40,7 +43,7 @@ types: setup ## Mypy
 layers: setup ## Import-linter: data flows one way
 	$(BIN)/lint-imports
 
-check: test lint types layers ## Everything that continuous integration runs
+check: test-all lint types layers ## Everything that continuous integration runs
 
 results: setup ## Write docs/results.md anew from the scores in studies/results
 	$(BIN)/python studies/results.py

@@ -7,7 +7,7 @@ import segpl.demo
 from segpl.training.loop import Learner
 
 
-@pytest.mark.parametrize("task", ["tumour", "vessels"])
+@pytest.mark.parametrize("task", ["tumour", pytest.param("vessels", marks=pytest.mark.slow)])
 def test_demo_ends_with_a_table_and_two_pictures_and_does_nothing_twice(task, tmp_path, monkeypatch, capsys):
     small = {"labelled": 1, "steps": 2, "ratio": 1, "channels": 4, "validate_every": 2}
     small |= {"patch": [32, 32] if task == "tumour" else [16, 16, 8]}

@@ -49,6 +49,7 @@ def test_a_row_says_what_a_step_costs_beside_monais_network():
     assert plain["flops_per_second"] == pytest.approx(plain["flops"] / plain["seconds"])
 
 
+@pytest.mark.slow
 def test_everything_is_measured_printed_and_kept(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(segpl.benchmark, "BRATS", FLAT)
     monkeypatch.setattr(segpl.benchmark, "CARVE", DEEP)

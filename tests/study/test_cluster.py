@@ -96,6 +96,7 @@ def cluster(monkeypatch):
     both.shutdown()
 
 
+@pytest.mark.slow
 def test_a_machine_that_dies_in_the_middle_changes_nothing(undisturbed, tables, tmp_path, cluster):
     file, expected = undisturbed
     both, doomed = cluster

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from segpl.study.running import run_study
 
 CODE = """
@@ -27,6 +29,7 @@ def steps_done(out):
     return max((log.count("\n") - 1 for log in logs), default=0)
 
 
+@pytest.mark.slow
 def test_a_study_killed_at_any_moment_leaves_no_process_and_ends_with_the_same_tables(undisturbed, tables, tmp_path):
     file, expected = undisturbed
     step = random.randint(1, 70)  # of 100: any will do, a failure names it

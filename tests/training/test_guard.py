@@ -106,6 +106,7 @@ def run(tumours, directory, alpha, **settings):
     return pd.read_csv(directory / "log.csv")
 
 
+@pytest.mark.slow
 def test_an_absurd_alpha_teaches_nothing_without_the_guard_and_something_with_it(tumours, tmp_path, capsys):
     free = run(tumours, tmp_path / "free", alpha=20.0, guard=False)
     assert (free["alpha_factor"] == 1).all()

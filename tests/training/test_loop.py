@@ -19,7 +19,7 @@ import segpl
 from segpl.data.layouts import read_dataset
 from segpl.foundation.errors import UserError
 from segpl.foundation.progress import in_words
-from segpl.methods import METHODS
+from segpl.methods import DEFAULT, METHODS
 from segpl.methods.segpl_em import SegPLEM
 from segpl.settings.planning import plan_run
 from segpl.settings.run import read_run
@@ -66,7 +66,10 @@ def train_to_step_3(run, directory, monkeypatch):
             train(run, directory)
 
 
-@pytest.mark.parametrize("method", METHODS)
+OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in METHODS if name != DEFAULT]
+
+
+@pytest.mark.parametrize("method", [DEFAULT, *OTHERS])
 def test_resume_equals_no_stop(method, planned, tmp_path, monkeypatch):
     run = planned(method)
     train(run, tmp_path / "undisturbed")
@@ -265,6 +268,7 @@ def test_a_training_says_beforehand_how_long_it_will_take(planned, tmp_path, mon
     assert f"5 steps: about {in_words(seconds)} of training on this machine" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_minutes_choose_the_number_of_steps_and_the_run_can_be_repeated_exactly(tumours, tmp_path, monkeypatch, segpl):
     monkeypatch.setattr("segpl.training.pace.seconds_per_step", lambda run, task: 0.17)
     run = plan_run(tumours, {"method": "supervised", "patch": [32, 32], **SMALL})

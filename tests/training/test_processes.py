@@ -31,6 +31,7 @@ def test_two_processes_have_the_gradients_of_one():
     assert all(float(difference) < 1e-5 for _, _, difference in rows), rows
 
 
+@pytest.mark.slow
 def test_training_in_two_processes_is_training_in_one(segpl, tumours, tmp_path):
     settings = [f"--set={it}" for it in ("patch=[32,32]", "channels=4", "validate_every=2", "ratio=1", "augment=0.5")]
     train = ["train", tumours, "--method", "segpl-vi", "--labelled", 1, "--steps", 4, *settings]
@@ -48,6 +49,7 @@ def test_training_in_two_processes_is_training_in_one(segpl, tumours, tmp_path):
     assert segpl("evaluate", tmp_path / "two").returncode == 0
 
 
+@pytest.mark.slow
 def test_torchrun_is_recognised(tumours, tmp_path):
     settings = [f"--set={it}" for it in ("patch=[32,32]", "channels=4", "ratio=1")]
     words = ["train", tumours, "--method", "segpl", "--labelled", 1, "--steps", 1, *settings]
