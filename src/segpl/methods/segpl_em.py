@@ -21,10 +21,9 @@ from segpl.networks.unet import UNet
 
 
 class EStep(NamedTuple):
-    """What the E-step says of the unlabelled images."""
+    """The pseudo-labels of the unlabelled images, and where they come from."""
 
     y_u: Float[Tensor, "U K *space"]
-    """Pseudo-labels."""
     is_sure: Float[Tensor, "U K *space"]
     """Where the network was confident."""
     posterior: Posterior
