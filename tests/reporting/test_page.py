@@ -20,7 +20,7 @@ from segpl.reporting.page import in_script, write_report
 from segpl.reporting.page.catalogue import PICTURES, PLOTS
 from segpl.reporting.page.learning import prior_moments, thresholds
 from segpl.reporting.page.pictures import confidence
-from segpl.reporting.page.scans import entropy
+from segpl.reporting.page.scans import largest_entropy
 from segpl.reporting.page.viewer import sheet
 from segpl.reporting.table import Column, Format, Table, text_column, to_json
 from segpl.rundir import RUNS_FILE
@@ -362,7 +362,7 @@ def test_a_sheet_holds_every_slice_at_its_place():
 
 def test_entropy_is_that_of_the_least_sure_region():
     per_cent = np.array([[0, 50, 100, 90], [0, 100, 25, 99]], np.uint8)
-    assert entropy(per_cent) == pytest.approx([0, 1, 0.811278, 0.468996], abs=1e-4)
+    assert largest_entropy(per_cent) == pytest.approx([0, 1, 0.811278, 0.468996], abs=1e-4)
 
 
 def test_confidence_by_hand():

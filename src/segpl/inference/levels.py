@@ -9,15 +9,15 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from segpl.inference.windows import SLAB
+from segpl.metrics.entropy import entropy
 
 FULL = 65535
 HALF = FULL // 2
 """A probability exceeds 1/2 where its level exceeds this."""
 PROBABILITY = np.arange(FULL + 1, dtype=np.float64) / FULL
 """The probability of each level."""
-with np.errstate(divide="ignore", invalid="ignore"):
-    ENTROPY = np.nan_to_num(-PROBABILITY * np.log2(PROBABILITY) - (1 - PROBABILITY) * np.log2(1 - PROBABILITY))
-"""Its entropy in bits: 1 where both answers are equally likely, 0 where one is certain."""
+ENTROPY = entropy(PROBABILITY)
+"""Its entropy in bits."""
 
 
 def packed(p: Float[Tensor, "*shape"]) -> UInt16[np.ndarray, "*shape"]:

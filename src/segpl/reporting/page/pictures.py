@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 from PIL import Image
 
 from segpl.reporting.colours import COLOURS
-from segpl.reporting.page.scans import Scan, entropy, in_region
+from segpl.reporting.page.scans import Scan, in_region, largest_entropy
 
 FALSE_POSITIVE, TRUE_POSITIVE, FALSE_NEGATIVE, TRUTH = "#e11d48", "#4ade80", "#2563eb", "#facc15"
 """The paper's red, green, blue and yellow, of different lightness for those who do not tell red from green."""
@@ -52,7 +52,7 @@ def draw_doubts(scans: Sequence[Scan]) -> Figure:
                 continue
             _show(wrong[place], scan, errors(plane, scan.mask(name)[..., z], scan.truth[..., z]))
             p = scan.probabilities(name)
-            doubt = np.zeros(plane.shape) if p is None else entropy(p[..., z])
+            doubt = np.zeros(plane.shape) if p is None else largest_entropy(p[..., z])
             _show(unsure[place], scan, doubt)
     colours = {"false positive": FALSE_POSITIVE, "true positive": TRUE_POSITIVE, "false negative": FALSE_NEGATIVE}
     return _legend(figure, colours)

@@ -12,10 +12,11 @@ from jaxtyping import Bool, Float, Shaped, UInt8
 
 from segpl.data.cases import Case
 from segpl.data.formats import read_image
-from segpl.data.formats.image import spacing
+from segpl.data.formats.image import is_placed, spacing
 from segpl.data.layouts import read_dataset
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import file_name
+from segpl.metrics.entropy import entropy
 from segpl.reporting.material import Material, RunFolder
 from segpl.rundir import scoring
 
@@ -94,10 +95,9 @@ def in_region(bits: UInt8[np.ndarray, "*space"], region: int) -> Bool[np.ndarray
     return (bits >> region & 1).astype(bool)
 
 
-def entropy(per_cent: UInt8[np.ndarray, "regions *space"]) -> Float[np.ndarray, "*space"]:
+def largest_entropy(per_cent: UInt8[np.ndarray, "regions *space"]) -> Float[np.ndarray, "*space"]:
     """How unsure a voxel is, in bits: that of its least sure region."""
-    p = np.clip(np.arange(101) / 100, 1e-9, 1 - 1e-9)
-    table = (-p * np.log2(p) - (1 - p) * np.log2(1 - p)).astype(np.float32)
+    table = entropy(np.arange(101) / 100).astype(np.float32)
     return table[50 - np.abs(per_cent.astype(np.int8) - 50).min(0)]
 
 
@@ -139,7 +139,7 @@ def read_scan(material: Material, case: Case) -> Scan | None:
     fits &= all(_voxels(run.volume("masks", case.name)).shape == shape for run in runs.values())
     if not fits or not runs:
         return None
-    upwards = bool(label.affine[1, 1] > 0) and not np.array_equal(label.affine, np.eye(4))
+    upwards = bool(label.affine[1, 1] > 0) and is_placed(label.affine)
     width, height, _ = spacing(label.affine)
     grey = on_screen(_grey(image.values[0]), upwards)
     truth = on_screen(_bits(label.values[0], material.regions), upwards)

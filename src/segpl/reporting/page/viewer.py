@@ -14,7 +14,7 @@ from PIL import Image
 from segpl.data.cases import Case
 from segpl.foundation.progress import track
 from segpl.reporting.material import Material
-from segpl.reporting.page.scans import Scan, entropy, read_scan
+from segpl.reporting.page.scans import Scan, largest_entropy, read_scan
 from segpl.reporting.words import plural, verb
 
 SIDE, SLICES, CASES = 256, 64, 12
@@ -83,7 +83,7 @@ def pack(scan: Scan, side: int = SIDE) -> dict[str, Any]:
     methods = []
     for name, run in scan.runs.items():
         p = scan.probabilities(name)
-        unsure = None if p is None else LEVELS * entropy(np.stack([thin(part) for part in p]))
+        unsure = None if p is None else LEVELS * largest_entropy(np.stack([thin(part) for part in p]))
         doubt = None if unsure is None else _png(sheet(unsure.round().astype(np.uint8)))
         one = {"name": name, "run": run.name, "mask": _png(sheet(thin(scan.mask(name)))), "doubt": doubt}
         methods.append(one)
