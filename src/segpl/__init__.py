@@ -8,19 +8,9 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 if TYPE_CHECKING:
-    from segpl.api import (
-        Prediction,
-        Predictor,
-        compare,
-        doctor,
-        evaluate,
-        export,
-        load,
-        predict,
-        rank,
-        report,
-        train,
-    )
+    from segpl.api import compare, doctor, evaluate, export, load, predict, rank, report, train
+    from segpl.inference.predictor import Predictor
+    from segpl.inference.result import Prediction
 
 __version__ = "0.1.0"
 __all__ = [

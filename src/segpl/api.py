@@ -10,21 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from segpl.diagnosis import Diagnosis
     from segpl.inference.predictor import Predictor
-    from segpl.inference.result import Prediction
-
-__all__ = [
-    "Prediction",
-    "Predictor",
-    "compare",
-    "doctor",
-    "evaluate",
-    "export",
-    "load",
-    "predict",
-    "rank",
-    "report",
-    "train",
-]
 
 PathLike = str | Path
 

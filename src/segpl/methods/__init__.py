@@ -24,3 +24,5 @@ BASELINE = supervised.Supervised.name()
 """What the others are compared with: labels alone."""
 PAPERS = segpl.SegPL.name()
 """What a preset of the paper trains where no method is named."""
+PAPERS_OWN = frozenset({PAPERS, segpl_vi.SegPLVI.name(), segpl_elbo.SegPLElbo.name()})
+"""The forms that the paper describes: what a preset says under `paper` is meant for them."""

@@ -35,19 +35,10 @@ class Method(Named, ABC):
         return cls.__module__.rpartition(".")[2].replace("_", "-")
 
     @classmethod
-    def adopt(cls, settings: dict[str, Any], papers: dict[str, Any]) -> dict[str, Any]:
-        """Of settings that were given for no method in particular, those that this one has.
-
-        `papers` holds what suits the paper's own methods and would be a handicap for others.
-        """
+    def adopt(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """Of settings that were given for no method in particular, those that this one has."""
         known = {each.name for each in fields(cls)}
-        given = {**papers, **settings} if cls.is_papers_own() else settings
-        return {key: value for key, value in given.items() if key in known}
-
-    @classmethod
-    def is_papers_own(cls) -> bool:
-        """Whether the paper describes this method, so that its settings are to be read in its sense."""
-        return False
+        return {key: value for key, value in settings.items() if key in known}
 
     def build(self, network: Callable[[], UNet]) -> nn.Module:
         """The weights to train; `network` makes a fresh theta each time it is called."""

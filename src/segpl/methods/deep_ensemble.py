@@ -37,10 +37,10 @@ class DeepEnsemble(Method):
             )
 
     @classmethod
-    def adopt(cls, settings: dict[str, Any], papers: dict[str, Any]) -> dict[str, Any]:
+    def adopt(cls, settings: dict[str, Any]) -> dict[str, Any]:
         """The settings go to the members; the ensemble has none that others share."""
         member = Method.choose("supervised")
-        return {"base": {"name": member.name(), **member.adopt(settings, papers)}}
+        return {"base": {"name": member.name(), **member.adopt(settings)}}
 
     def build(self, network: Callable[[], UNet]) -> nn.Module:
         """Each member with first weights of its own."""

@@ -17,11 +17,6 @@ class SegPL(SemiSupervised):
     threshold: Probability = 0.5
     """T: the probability above which a voxel becomes foreground in the pseudo-label."""
 
-    @classmethod
-    def is_papers_own(cls) -> bool:
-        """Section 3 describes it."""
-        return True
-
     def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
         """L_SegPL (Eq. 3): both kinds of image in one forward pass."""
         p = model(torch.cat([batch.x_l, batch.x_u])).sigmoid()

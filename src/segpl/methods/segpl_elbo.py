@@ -23,11 +23,6 @@ class SegPLElbo(Thresholded):
     width: PositiveFloat = 0.1
     """How soft the indicator's step is for the gradient, in units of probability."""
 
-    @classmethod
-    def is_papers_own(cls) -> bool:
-        """It is SegPL-VI with another gradient, and takes the paper's settings."""
-        return True
-
     def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
         """Eq. 3 for theta, Eq. 7 for phi."""
         theta = self.theta(model)

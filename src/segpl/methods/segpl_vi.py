@@ -18,11 +18,6 @@ class SegPLVI(Thresholded):
     the sibling in which the data reach phi, and the categorical prior for the case where Eq. 4 is exact.
     """
 
-    @classmethod
-    def is_papers_own(cls) -> bool:
-        """Section 4 describes it."""
-        return True
-
     def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
         """L_SegPL with a drawn threshold, plus the KL (Eq. 8)."""
         theta = self.theta(model)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from segpl.methods import DEFAULT, METHODS, PAPERS
+from segpl.methods import DEFAULT, METHODS, PAPERS, PAPERS_OWN
 from segpl.rundir import RUN_FILE
 from segpl.settings.run import read_yaml
 
@@ -34,4 +34,6 @@ def for_method(settings: Any, name: str | None) -> Any:
     chosen = name or PAPERS
     if chosen not in METHODS:
         return {"name": chosen}
-    return {"name": chosen, **METHODS[chosen].adopt(settings, paper)}
+    if chosen in PAPERS_OWN:
+        settings = {**paper, **settings}
+    return {"name": chosen, **METHODS[chosen].adopt(settings)}
