@@ -1,0 +1,60 @@
+"""The run directory's format: older ones are read, later ones are refused in a sentence."""
+
+import json
+
+import pytest
+from untrained import untrained
+
+from segpl.foundation.errors import UserError
+from segpl.rundir import FACTS_FILE, FORMAT, read_split, scoring
+from segpl.settings.run import read_run
+
+
+@pytest.fixture
+def directory(tmp_path):
+    untrained().save(tmp_path)
+    return tmp_path
+
+
+def test_a_run_without_a_format_is_one_of_version_0_1_and_is_read(directory):
+    assert not (directory / FACTS_FILE).exists()
+    assert read_run(directory) == untrained()
+
+
+def test_a_run_of_this_format_is_read(directory):
+    (directory / FACTS_FILE).write_text(json.dumps({"format": FORMAT}))
+    assert read_run(directory) == untrained()
+
+
+def test_a_run_of_a_later_version_is_refused(directory):
+    (directory / FACTS_FILE).write_text(json.dumps({"format": FORMAT + 1}))
+    with pytest.raises(UserError, match="was written by a later version of segpl .* update segpl"):
+        read_run(directory)
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"is not a run directory \(it has no run\.yaml\): give a folder made by"):
+        read_run(tmp_path)
+
+
+def test_a_garbled_record_names_its_file(directory):
+    (directory / FACTS_FILE).write_text('{"format": ')
+    with pytest.raises(UserError, match=r"facts\.json cannot be read .* write the run again"):
+        read_run(directory)
+
+
+def test_a_run_without_a_split_has_none(directory):
+    assert read_split(directory) is None
+
+
+def test_the_files_of_a_scoring_share_its_suffix(tmp_path):
+    named = [file.name for file in scoring(tmp_path, "-3-samples")]
+    assert named == [
+        "scores-3-samples.csv",
+        "images-3-samples.csv",
+        "curves-3-samples.csv",
+        "masks-3-samples",
+        "probabilities-3-samples",
+        "evaluation-3-samples",
+        "prediction_cost-3-samples.json",
+    ]
