@@ -28,7 +28,7 @@ def test_a_run_of_this_format_is_read(directory):
 
 def test_a_run_of_a_later_version_is_refused(directory):
     (directory / FACTS_FILE).write_text(json.dumps({"format": FORMAT + 1}))
-    with pytest.raises(UserError, match="was written by a later version of segpl .* update segpl"):
+    with pytest.raises(UserError, match=r"was written by a later version of segpl .* update segpl"):
         read_run(directory)
 
 
