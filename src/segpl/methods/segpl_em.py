@@ -69,8 +69,8 @@ class SegPLEM(Thresholded):
     """How much of the average stays at each step; 0 is the network of the moment."""
     strength: NonNegativeFloat = 1.0
     """How much the M-step's view is changed; 0 is the plain image."""
-    confidence: Annotated[float, Field(ge=0.5, le=1)] = 0.9
-    """Voxels count whose foreground or background has at least this probability in the E-step; 0.5: all."""
+    confidence: Annotated[float, Field(ge=0.5, le=1)] = 0.5
+    """Voxels count whose foreground or background has at least this probability in the E-step; 0.5 counts all."""
     exchange: Share = 1.0
     """Share of the unlabelled images that exchange a box with a labelled one."""
     box: tuple[Share, Share] = (0.5, 0.8)
