@@ -23,10 +23,10 @@ $(VENV)/.installed: pyproject.toml requirements.lock
 demo: setup ## Train on built-in phantoms with and without the unlabelled ones, score both, draw them
 	$(BIN)/segpl demo --out demo
 
-test: setup ## Run the tests that take minutes
+test: setup ## Run the tests but for the slow ones
 	$(BIN)/pytest -n 2 -m "not slow"
 
-test-all: test ## Run the slow tests as well
+test-all: test ## Run all tests
 	$(BIN)/pytest -n 2 -m slow
 
 lint: setup ## Ruff: style and likely mistakes

@@ -38,5 +38,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public functions too, though they are not imported yet."""
-    return sorted({*globals(), *__all__})
+    """The public names, though they are not imported yet."""
+    return sorted([*__all__, "__version__"])

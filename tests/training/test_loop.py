@@ -221,6 +221,7 @@ def test_the_log_goes_to_tensorboard_too_and_a_resumed_run_shows_no_step_twice(p
 
     run = planned("segpl")
     train_to_step_3(run, tmp_path / "run", monkeypatch)
+    time.sleep(1.1)  # TensorBoard reads its files in the order of their names, which count seconds
     train(run, tmp_path / "run", resume=True)
     shown = EventAccumulator(str(tmp_path / "run/tensorboard")).Reload()
     rows = list(csv.DictReader((tmp_path / "run/log.csv").open()))

@@ -22,8 +22,14 @@ from segpl.settings.run import Run, read_run, read_task
 
 TRACED, CHECKED = (2,), (1, 3)
 """Batch sizes that an export is made with, and checked with: other ones, so that none is frozen into it."""
-TOLERANCE = 1e-4
-"""How far a probability may be from the run's own."""
+TOLERANCE = 0.02
+"""How far a probability may be from the run's own.
+
+Norms amplify rounding: on phantoms, a network trained on hippocampi differed by 0.005 from itself in
+double precision, and by as much from its ONNX program.
+"""
+MEAN_TOLERANCE = 2e-4
+"""How far probabilities may be apart on average: rounding moves few of them, a mistake moves many."""
 
 
 class Trained(NamedTuple):
@@ -75,12 +81,19 @@ def tracing(substitutes: dict[Callable, Callable]) -> Iterator[None]:
 
 
 def check(trained: Trained, theirs: Callable[[Tensor], Tensor], kind: str) -> float:
-    """The largest difference between an exported program's probabilities and the run's own; too large is an error."""
+    """The largest difference between an exported program's probabilities and the run's own.
+
+    Too large a difference, at one voxel or on average over a batch of windows, is an error.
+    """
     ours = prediction(trained)
-    apart = torch.stack([(theirs(image) - ours(image)).abs().max() for image in windows(trained, CHECKED)]).max().item()
-    if not apart <= TOLERANCE:  # NaN is no agreement either
-        raise RuntimeError(f"the {kind} program differs from the run by {apart:.2g}, so it was not written")
-    return apart
+    largest = 0.0
+    for image in windows(trained, CHECKED):
+        apart = (theirs(image) - ours(image)).abs()
+        agrees = apart.max() <= TOLERANCE and apart.mean() <= MEAN_TOLERANCE
+        if not agrees:  # NaN is no agreement either
+            raise RuntimeError(f"the {kind} program differs from the run by {apart.max():.2g}, so it was not written")
+        largest = max(largest, apart.max().item())
+    return largest
 
 
 def windows(trained: Trained, sizes: Sequence[int]) -> Iterator[Float[Tensor, "B C *space"]]:

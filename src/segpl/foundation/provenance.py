@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import platform
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from importlib.resources import files
@@ -13,15 +14,15 @@ from segpl.foundation.command import current_command
 from segpl.foundation.files import write_text
 
 
-def write_provenance(file: Path, data: Path) -> None:
+def write_provenance(file: Path, data: Path, equivalent: Sequence[str]) -> None:
     """Where a run came from: versions, machine, command, time, data; one more entry each time it goes on.
 
-    A run that a program made has a command too: the one that makes it again.
+    For a run that a program made, `equivalent` is the command that makes it again.
     """
     before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else []
     packages = ("segpl", "torch", "lightning", "monai", "numpy", "nibabel")
     contents = {
-        "command": current_command() or _equivalent(file.parent, data),
+        "command": current_command() or list(equivalent),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "code": code_hash(),
@@ -30,12 +31,6 @@ def write_provenance(file: Path, data: Path) -> None:
         "data": {"folder": str(data), "fingerprint": _fingerprint(data)},
     }
     write_text(file, json.dumps([*before, contents], indent=2) + "\n")
-
-
-def _equivalent(directory: Path, data: Path) -> list[str]:
-    """The command that trains the run of a directory."""
-    settings = directory / "run.yaml"
-    return ["segpl", "train", str(data), "--config", str(settings), "--out", str(directory)]
 
 
 def _fingerprint(folder: Path) -> str:

@@ -339,7 +339,9 @@ def _begin(run: Run, cases: TrainingCases, layout: str, directory: Path) -> None
     """Write down what is about to happen, and say it."""
     directory.mkdir(parents=True, exist_ok=True)
     run.save(directory)
-    write_provenance(directory / PROVENANCE_FILE, run.data)
+    settings = str(directory / RUN_FILE)
+    again = ["segpl", "train", str(run.data), "--config", settings, "--out", str(directory)]
+    write_provenance(directory / PROVENANCE_FILE, run.data, equivalent=again)
     write_json(directory / SPLIT_FILE, cases.record())
     write_first_facts(run, directory)
     counts = f"{len(cases.labelled)} labelled, {len(cases.unlabelled)} unlabelled, {len(cases.validation)} validation"
