@@ -41,8 +41,23 @@ BESIDE, DEAREST = (CONTROL, "fixmatch", "cps", "mean-teacher"), "cps"
 LATER = (3, 4, 5)
 """Seeds that were decided on when the scores of the others had been seen (docs/protocol.md)."""
 METRICS = ("iou", "dice")
-COLUMNS = ["run", "method", "labelled", "seed", "subject", "case", "region", "shift", "level", "metric", "value"]
-SHOWN = {"validation_iou": "validation subjects", "pseudo_iou": "unlabelled subjects, against their hidden truth"}
+COLUMNS = [
+    "run",
+    "method",
+    "labelled",
+    "seed",
+    "subject",
+    "case",
+    "region",
+    "shift",
+    "level",
+    "metric",
+    "value",
+]
+SHOWN = {
+    "validation_iou": "validation subjects",
+    "pseudo_iou": "unlabelled subjects, against their hidden truth",
+}
 VARIANTS = {
     "supervised, rate 0.003, mirrored": "0.6",
     "segpl-em, rate 0.01, slow average": "#ff7f0e",
@@ -61,24 +76,41 @@ def take(name: str, out: Path) -> None:
         kept = table[table["metric"].isin(METRICS) & (table["shift"] == "clean")]
         # A run's directory begins with what the study calls its method.
         scores.append(kept.assign(run=run.name, method=run.name.partition("_")[0])[COLUMNS])
-    write_text(KEPT / name / "scores.csv", pd.concat(scores).to_csv(index=False, float_format="%.5f"))
+    write_text(
+        KEPT / name / "scores.csv", pd.concat(scores).to_csv(index=False, float_format="%.5f")
+    )
 
 
 def section(folder: Path) -> Iterator[str]:
     """What a study found: verdicts, a table, a figure."""
     study = yaml.safe_load((HERE / f"{folder.name}.yaml").read_text(encoding="utf-8"))
     scores = read_table(folder / "scores.csv")
-    names = {number: name for number, name in budget_names(study).items() if number in set(scores["labelled"])}
+    names = {
+        number: name
+        for number, name in budget_names(study).items()
+        if number in set(scores["labelled"])
+    }
     scores = scores.assign(budget=scores["labelled"].map(names))
     found = verdicts(scores, PLAIN, labels_alone=[PLAIN, CONTROL])
     figure = PAGE.parent / f"results-{folder.name}.png"
     draw(found, study["title"], names).savefig(figure, dpi=110)
     steps = seconds_a_step(study["title"])
-    yield markdown(table(study["title"], scores, found, names, steps, list(notes(folder.name, study, scores, found))))
+    yield markdown(
+        table(
+            study["title"],
+            scores,
+            found,
+            names,
+            steps,
+            list(notes(folder.name, study, scores, found)),
+        )
+    )
     yield f"![Effect over supervised training with its 95 % interval, by method]({figure.name})\n"
 
 
-def notes(name: str, study: dict[str, Any], scores: pd.DataFrame, found: Sequence[Verdict]) -> Iterator[str]:
+def notes(
+    name: str, study: dict[str, Any], scores: pd.DataFrame, found: Sequence[Verdict]
+) -> Iterator[str]:
     """What must be known beside the table: the answer, the rivals, and what is missing."""
     ours = [one for one in found if one.comparison.method == OURS]
     yield from (one.sentence for one in ours)
@@ -133,7 +165,11 @@ def on_missing(study: dict[str, Any], scores: pd.DataFrame) -> Iterator[str]:
     wanted = list(product(names, methods, study["seeds"]))
     where = []
     for labelled, name in names.items():
-        seeds = {seed for number, method, seed in wanted if number == labelled and (number, method, seed) not in done}
+        seeds = {
+            seed
+            for number, method, seed in wanted
+            if number == labelled and (number, method, seed) not in done
+        }
         if seeds:
             where.append(f"at {name} labelled with seeds {', '.join(map(str, sorted(seeds)))}")
     if where:
@@ -245,7 +281,10 @@ def draw(found: Sequence[Verdict], title: str, budgets: dict[int | None, str]) -
         axis.plot([it.low, it.high], [place, place], color=colour, lw=2, solid_capstyle="round")
         axis.plot(it.effect, place, "o", color=colour, ms=6)
     axis.axvline(0, color="0.3", lw=1)
-    names = [f"{one.comparison.method}, {budgets[one.comparison.labelled]} labelled" for one in reversed(found)]
+    names = [
+        f"{one.comparison.method}, {budgets[one.comparison.labelled]} labelled"
+        for one in reversed(found)
+    ]
     axis.set_yticks(range(len(found)), names, fontsize=8)
     axis.set_xlabel(f"{title}: IoU points over supervised training", fontsize=8)
     axis.tick_params(axis="x", labelsize=8)
@@ -262,7 +301,9 @@ def draw_understanding(rows: pd.DataFrame) -> Figure:
         for variant, colour in VARIANTS.items():
             for seed, part in rows[rows["variant"] == variant].groupby("seed"):
                 style = {"color": colour, "ls": "-" if seed == 0 else "--", "marker": "o", "ms": 3}
-                axis.plot(part["step"], 100 * part[column], **style, label=f"{variant}; seed {seed}")
+                axis.plot(
+                    part["step"], 100 * part[column], **style, label=f"{variant}; seed {seed}"
+                )
         axis.set_title(title, fontsize=9)
         axis.set_xlabel("step", fontsize=8)
         axis.tick_params(labelsize=8)
@@ -278,11 +319,15 @@ def _effect(effect: float, low: float, high: float) -> str:
 
 def main() -> None:
     """Take what is asked for, and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--take", nargs="+", default=[], metavar="NAME=OUT")
     for name, _, out in (each.partition("=") for each in parser.parse_args().take):
         take(name, Path(out))
-    draw_understanding(pd.read_csv(KEPT / "understanding.csv")).savefig(PAGE.parent / "understanding.png", dpi=110)
+    draw_understanding(pd.read_csv(KEPT / "understanding.csv")).savefig(
+        PAGE.parent / "understanding.png", dpi=110
+    )
     opening = (HERE / "results" / "opening.md").read_text(encoding="utf-8")
     folders = sorted(file.parent for file in KEPT.glob("*/scores.csv"))
     parts = [part for folder in folders for part in section(folder)]

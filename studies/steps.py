@@ -12,7 +12,16 @@ from segpl.benchmark.steps import Configuration, measure_steps
 from segpl.foundation.files import write_text
 
 FILE = Path(__file__).parent / "results" / "steps.csv"
-METHODS = ["supervised", "segpl", "segpl-vi", "segpl-elbo", "segpl-em", "fixmatch", "mean-teacher", "cps"]
+METHODS = [
+    "supervised",
+    "segpl",
+    "segpl-vi",
+    "segpl-elbo",
+    "segpl-em",
+    "fixmatch",
+    "mean-teacher",
+    "cps",
+]
 STUDIES = (
     Configuration("Hippocampus", 1, 2, 8, (32, 48, 32), 2, 2),
     Configuration("Brain tumours", 4, 3, 16, (144, 144), 2, 2),
@@ -26,7 +35,9 @@ REPEATS = 9
 def main() -> None:
     """Time them on one thread, as the studies' runs are."""
     torch.set_num_threads(1)
-    rows = [row for study in STUDIES for row in measure_steps(study, METHODS, REPEATS, compiled=False)]
+    rows = [
+        row for study in STUDIES for row in measure_steps(study, METHODS, REPEATS, compiled=False)
+    ]
     columns = ["configuration", "method", "seconds", "spread", "ratio_to_supervised"]
     write_text(FILE, pd.DataFrame(rows)[columns].to_csv(index=False, float_format="%.3f"))
 

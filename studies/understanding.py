@@ -32,7 +32,9 @@ from segpl.training.loop import train
 WATCHED = 6
 """Unlabelled subjects whose hidden truth the pseudo-labels are held against."""
 
-VARIANTS: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("understanding.yaml").read_text())
+VARIANTS: dict[str, dict[str, Any]] = yaml.safe_load(
+    Path(__file__).with_name("understanding.yaml").read_text()
+)
 """Settings by name; what they do not say is the default."""
 
 
@@ -53,11 +55,16 @@ class Truth(lightning.Callback):
         wrong: list[torch.Tensor] = []
         for volume in self.volumes:
             assert volume.y is not None, "watched subjects are labelled"
-            p = predict_volume(lambda window: run.method.predict(learner.model, window)[0], volume.x, run.patch)
+            p = predict_volume(
+                lambda window: run.method.predict(learner.model, window)[0], volume.x, run.patch
+            )
             scores.append(float(iou((p > 0.5), volume.y).nanmean()))
             wrong.append((p > 0.5) != volume.y)
         learner.model.train()
-        kept = [float((now & then).sum() / then.sum()) for now, then in zip(wrong, self.before, strict=False)]
+        kept = [
+            float((now & then).sum() / then.sum())
+            for now, then in zip(wrong, self.before, strict=False)
+        ]
         row = {
             "step": trainer.global_step,
             "pseudo_iou": sum(scores) / len(scores),
@@ -65,23 +72,32 @@ class Truth(lightning.Callback):
         }
         self.before = wrong
         rows = json.loads(self.file.read_text()) if self.file.is_file() else []
-        write_text(self.file, json.dumps([*(each for each in rows if each["step"] < row["step"]), row]))
+        write_text(
+            self.file, json.dumps([*(each for each in rows if each["step"] < row["step"]), row])
+        )
 
 
 def main() -> None:
     """Train what is not trained yet and collect what all of them logged."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--only", nargs="+", choices=VARIANTS, default=list(VARIANTS))
     parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="for all of them")
     options = parser.parse_args()
-    common = {key: yaml.safe_load(value) for key, _, value in (each.partition("=") for each in options.set)}
+    common = {
+        key: yaml.safe_load(value)
+        for key, _, value in (each.partition("=") for each in options.set)
+    }
     for seed in options.seeds:
         for name in options.only:
             given = {"seed": seed, **common, **VARIANTS[name]}
-            run = plan_run(options.data, merged({}, dict(sorted(given.items()))))  # method before method.alpha
+            run = plan_run(
+                options.data, merged({}, dict(sorted(given.items())))
+            )  # method before method.alpha
             _train(run, options.out / f"{name}-{seed}")
     _collect(options.out)
 
@@ -90,7 +106,9 @@ def _train(run: Run, directory: Path) -> None:
     cache, dataset = Cache(default_folder()), read_dataset(run.data)
     cases = training_cases(dataset, run.labelled, run.seed, run.validation, run.test)
     if not cases.validation:
-        raise SystemExit("Variants are compared on validation subjects: ask for some, as in --set validation=12.")
+        raise SystemExit(
+            "Variants are compared on validation subjects: ask for some, as in --set validation=12."
+        )
     hidden = {case.name for case in cases.unlabelled}
     watched = [case for case in dataset.training if case.name in hidden and case.label][:WATCHED]
     volumes = cache.volumes(watched, dataset.task, run.preparation)
@@ -108,7 +126,9 @@ def _collect(out: Path) -> None:
         variant, _, seed = name.rpartition("-")
         rows.append(log.merge(truth, on="step", how="left").assign(variant=variant, seed=int(seed)))
     columns = ["variant", "seed", "step", "validation_iou", "pseudo_iou", "mistakes_kept"]
-    write_text(out / "understanding.csv", pd.concat(rows)[columns].to_csv(index=False, float_format="%.4f"))
+    write_text(
+        out / "understanding.csv", pd.concat(rows)[columns].to_csv(index=False, float_format="%.4f")
+    )
 
 
 if __name__ == "__main__":

@@ -26,7 +26,9 @@ from segpl.networks.unet import UNet  # noqa: E402
 pytest_plugins = ["drawn_runs"]
 os.environ["SEGPL_CACHE"] = tempfile.mkdtemp(prefix="segpl-cache-")  # never the user's own
 atexit.register(shutil.rmtree, os.environ["SEGPL_CACHE"], ignore_errors=True)
-torch.set_num_threads(1)  # two test processes on two cores; more threads than cores stall each other
+torch.set_num_threads(
+    1
+)  # two test processes on two cores; more threads than cores stall each other
 
 
 def small(folder: Path, depth: int) -> Path:
@@ -42,12 +44,16 @@ def small(folder: Path, depth: int) -> Path:
 @pytest.fixture(scope="session")
 def tumours(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six tumour phantoms: two labelled, two unlabelled, two test subjects."""
-    return small(write_phantoms("tumour", tmp_path_factory.mktemp("data") / "tumours", subjects=6), depth=12)
+    return small(
+        write_phantoms("tumour", tmp_path_factory.mktemp("data") / "tumours", subjects=6), depth=12
+    )
 
 
 @pytest.fixture(scope="session")
 def vessels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small(write_phantoms("vessels", tmp_path_factory.mktemp("data") / "vessels", subjects=6), depth=16)
+    return small(
+        write_phantoms("vessels", tmp_path_factory.mktemp("data") / "vessels", subjects=6), depth=16
+    )
 
 
 @pytest.fixture(params=[(16, 16), (16, 16, 3)], ids=["2D", "3D"])
@@ -61,7 +67,15 @@ def batch(patch: tuple[int, ...]) -> Batch:
     draw = torch.Generator().manual_seed(7)
     x = torch.randn(5, 2, *patch, generator=draw)
     y = (x[:2] > 0.3).float()
-    return Batch(x[:2], y, x[:2].flip(0), y.flip(0), x[2:], torch.tensor([21, 22]), torch.tensor([11, 12, 13]))
+    return Batch(
+        x[:2],
+        y,
+        x[:2].flip(0),
+        y.flip(0),
+        x[2:],
+        torch.tensor([21, 22]),
+        torch.tensor([11, 12, 13]),
+    )
 
 
 @pytest.fixture
@@ -76,7 +90,9 @@ def segpl() -> Callable[..., subprocess.CompletedProcess[str]]:
     def call(*words: object) -> subprocess.CompletedProcess[str]:
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
         command = [sys.executable, "-m", "segpl", *map(str, words)]
-        return subprocess.run(command, capture_output=True, encoding="utf-8", env=environment, check=False)
+        return subprocess.run(
+            command, capture_output=True, encoding="utf-8", env=environment, check=False
+        )
 
     return call
 

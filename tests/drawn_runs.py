@@ -59,13 +59,19 @@ def save_run(tumours, tmp_path_factory):
 
     def save(**settings):
         directory = tmp_path_factory.mktemp("run")
-        run = plan_run(tumours, {"method": "segpl-vi", "patch": [32, 32], "channels": 4, **settings})
+        run = plan_run(
+            tumours, {"method": "segpl-vi", "patch": [32, 32], "channels": 4, **settings}
+        )
         run.save(directory)
         save_task(directory, task)
-        weights = {name: weight.contiguous() for name, weight in run.build(task).state_dict().items()}
+        weights = {
+            name: weight.contiguous() for name, weight in run.build(task).state_dict().items()
+        }
         for name in weights:
             if name.endswith("head.block.conv.conv.bias"):
-                weights[name] = torch.zeros_like(weights[name])  # so that masks have foreground and background
+                weights[name] = torch.zeros_like(
+                    weights[name]
+                )  # so that masks have foreground and background
         (directory / WEIGHTS_FILE).write_bytes(safetensors.torch.save(weights))
         return directory
 

@@ -43,7 +43,9 @@ def call_a_channel_ct(folder):
 
 def number_channels_from_one(folder):
     description = json.loads((folder / "dataset.json").read_text())
-    description["channel_names"] = {str(int(key) + 1): name for key, name in description["channel_names"].items()}
+    description["channel_names"] = {
+        str(int(key) + 1): name for key, name in description["channel_names"].items()
+    }
     (folder / "dataset.json").write_text(json.dumps(description))
 
 
@@ -111,7 +113,9 @@ def stack_an_image(folder):
 
 
 def add_a_channel(folder):
-    shutil.copy(folder / "imagesTr/tumour_000_0003.nii.gz", folder / "imagesTr/tumour_000_0004.nii.gz")
+    shutil.copy(
+        folder / "imagesTr/tumour_000_0003.nii.gz", folder / "imagesTr/tumour_000_0004.nii.gz"
+    )
 
 
 def forget_a_number(folder):
@@ -129,8 +133,16 @@ def no_unlabelled_images(folder):
 
 MISTAKES = [
     (break_nothing, ["--set", "window=[0, 100]"], "has no channel called CT, CTA or HU"),
-    (number_channels_from_one, [], "the channels are numbered 1, 2, 3, 4: number them 0, 1 and so on"),
-    (break_nothing, ["--set", "orientation=ras"], "orientation is ras, but it takes a letter of LR, one of PA"),
+    (
+        number_channels_from_one,
+        [],
+        "the channels are numbered 1, 2, 3, 4: number them 0, 1 and so on",
+    ),
+    (
+        break_nothing,
+        ["--set", "orientation=ras"],
+        "orientation is ras, but it takes a letter of LR, one of PA",
+    ),
     (break_nothing, ["--set", "orientation=RAA"], "orientation is RAA, but it takes a letter"),
     (
         call_a_channel_ct,
@@ -165,7 +177,11 @@ MISTAKES = [
     (break_nothing, ["--set", "stpes=3"], "unknown setting 'stpes'"),
     (break_nothing, ["--set", "method.alhpa=3"], "segpl-em: unknown setting 'alhpa'"),
     (break_nothing, ["--set", "method.alpha=-1"], "segpl-em: alpha is -1"),
-    (break_nothing, ["--method", "segpl", "--set", "method.threshold=1.5"], "segpl: threshold is 1.5"),
+    (
+        break_nothing,
+        ["--method", "segpl", "--set", "method.threshold=1.5"],
+        "segpl: threshold is 1.5",
+    ),
     (break_nothing, ["--steps", 0], "give a whole number of 1 or more"),
     (break_nothing, ["--steps", "many"], "not a whole number"),
     (break_nothing, ["--set", "patch"], "not of the form key=value"),
@@ -175,9 +191,21 @@ MISTAKES = [
     (break_nothing, ["--set", "steps.x=1"], "steps is {'x': 1}"),
     (break_nothing, ["--set", "method=3"], "there is no method 3"),
     (break_nothing, ["--set", "learning_rate=.inf"], "learning_rate is inf"),
-    (break_nothing, ["--method", "segpl", "--set", "method.prior=normal"], "unknown setting 'prior'"),
-    (break_nothing, ["--method", "segpl-vi", "--set", "method.prior.mean=0.4"], "a prior needs a name"),
-    (break_nothing, ["--method", "segpl-vi", "--set", "method.prior={name: normal, mean: 2}"], "mean is 2"),
+    (
+        break_nothing,
+        ["--method", "segpl", "--set", "method.prior=normal"],
+        "unknown setting 'prior'",
+    ),
+    (
+        break_nothing,
+        ["--method", "segpl-vi", "--set", "method.prior.mean=0.4"],
+        "a prior needs a name",
+    ),
+    (
+        break_nothing,
+        ["--method", "segpl-vi", "--set", "method.prior={name: normal, mean: 2}"],
+        "mean is 2",
+    ),
     (break_nothing, ["--set", "steps=7", "--set", "steps.x=1"], "steps has no settings of its own"),
     (break_nothing, ["--config", "nowhere.yaml"], "nowhere.yaml is not a file"),
     (move_a_label, [], "labelsTr/tumour_000.nii.gz lies elsewhere than"),
@@ -213,13 +241,17 @@ def leak_an_image(folder):
         source = folder / f"imagesTs/tumour_004_{channel:04}.nii.gz"
         image = nibabel.load(source)
         nibabel.save(
-            nibabel.Nifti1Image(np.asarray(image.dataobj), image.affine), folder / f"imagesUn/new_{channel:04}.nii.gz"
+            nibabel.Nifti1Image(np.asarray(image.dataobj), image.affine),
+            folder / f"imagesUn/new_{channel:04}.nii.gz",
         )
 
 
 def copy_an_image(folder):
     for channel in range(4):
-        shutil.copy(folder / f"imagesUn/tumour_002_{channel:04}.nii.gz", folder / f"imagesUn/again_{channel:04}.nii.gz")
+        shutil.copy(
+            folder / f"imagesUn/tumour_002_{channel:04}.nii.gz",
+            folder / f"imagesUn/again_{channel:04}.nii.gz",
+        )
 
 
 def share_a_subject(folder):

@@ -12,7 +12,11 @@ def reference_volume(predict, x, patch):
     def windows(piece):
         p = predict(piece)
         shape[:] = p.shape[0], p.shape[2]
-        return p.transpose(0, 1).flatten(1, 2)  # MONAI knows batch and channels: samples travel as channels
+        return p.transpose(0, 1).flatten(
+            1, 2
+        )  # MONAI knows batch and channels: samples travel as channels
 
-    p = sliding_window_inference(images, patch, 4, windows, overlap=0.25, mode="gaussian").unflatten(1, shape)
+    p = sliding_window_inference(
+        images, patch, 4, windows, overlap=0.25, mode="gaussian"
+    ).unflatten(1, shape)
     return p.permute(1, 2, 3, 4, 0) if flat else p[0]

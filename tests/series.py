@@ -18,7 +18,9 @@ def write_series(folder, image):
             "0020|0052": "1.2.3.5",
             "0020|000e": "1.2.3.4",
             "0020|0032": "\\".join(f"{value:.9g}" for value in position),
-            "0020|0037": "\\".join(f"{value:.9g}" for value in (*direction[:, 0], *direction[:, 1])),
+            "0020|0037": "\\".join(
+                f"{value:.9g}" for value in (*direction[:, 0], *direction[:, 1])
+            ),
         }
         plane = image[:, :, z]
         for tag, value in tags.items():

@@ -13,7 +13,17 @@ from segpl import api
 from segpl.cli import run
 from segpl.foundation.errors import UserError
 
-FUNCTIONS = ("compare", "doctor", "evaluate", "export", "load", "predict", "rank", "report", "train")
+FUNCTIONS = (
+    "compare",
+    "doctor",
+    "evaluate",
+    "export",
+    "load",
+    "predict",
+    "rank",
+    "report",
+    "train",
+)
 
 
 def test_the_functions_are_listed_typed_and_described():
@@ -40,13 +50,17 @@ for module in pkgutil.walk_packages(segpl.__path__, "segpl."):
         importlib.import_module(module.name)
 print([name for name in segpl.__all__ if not callable(getattr(segpl, name))])
 """
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert result.stdout.strip() == "[]"
 
 
 def test_nothing_heavy_is_imported_before_it_is_needed():
     code = "import segpl, sys; segpl.report; print({'torch', 'pandas', 'numpy'} & set(sys.modules))"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert result.stdout.strip() == "set()"
 
 
@@ -87,7 +101,9 @@ def test_a_training_reads_its_data_once_and_notes_its_command(tumours, tmp_path,
     folders = []
     read = layouts.read_dataset
     for module in ("data.layouts", "settings.planning", "training.loop"):
-        monkeypatch.setattr(f"segpl.{module}.read_dataset", lambda folder: folders.append(folder) or read(folder))
+        monkeypatch.setattr(
+            f"segpl.{module}.read_dataset", lambda folder: folders.append(folder) or read(folder)
+        )
     small = ["--set", "channels=4", "--set", "patch=[32, 32]"]
     words = ["train", str(tumours), "--out", str(tmp_path / "run"), "--minutes", "0.0001", *small]
     assert run(words) == 0
@@ -101,5 +117,7 @@ def test_a_training_from_python_notes_the_command_that_makes_it_again(tumours, t
     command = json.loads((tmp_path / "run/provenance.json").read_text())[0]["command"]
     assert command[:2] == ["segpl", "train"]
     assert run([*command[1:-1], str(tmp_path / "again")]) == 0
-    again, first = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("again", "run"))
+    again, first = (
+        (tmp_path / name / "model.safetensors").read_bytes() for name in ("again", "run")
+    )
     assert again == first

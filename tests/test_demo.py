@@ -8,16 +8,25 @@ from segpl.training.loop import Learner
 
 
 @pytest.mark.parametrize("task", ["tumour", pytest.param("vessels", marks=pytest.mark.slow)])
-def test_demo_ends_with_a_table_and_two_pictures_and_does_nothing_twice(task, tmp_path, monkeypatch, capsys):
+def test_demo_ends_with_a_table_and_two_pictures_and_does_nothing_twice(
+    task, tmp_path, monkeypatch, capsys
+):
     small = {"labelled": 1, "steps": 2, "ratio": 1, "channels": 4, "validate_every": 2}
     small |= {"patch": [32, 32] if task == "tumour" else [16, 16, 8]}
     monkeypatch.setitem(segpl.demo.SETTINGS, task, small)
     write = segpl.demo.write_phantoms
-    monkeypatch.setattr(segpl.demo, "write_phantoms", lambda task, folder, subjects: write(task, folder, 6))
+    monkeypatch.setattr(
+        segpl.demo, "write_phantoms", lambda task, folder, subjects: write(task, folder, 6)
+    )
     segpl.demo.demo(task, tmp_path, every_method=True)
     first = capsys.readouterr().out
-    assert all(name in first for name in (*segpl.demo.METHODS, *segpl.demo.PAPERS_METHODS, "Foreground IoU", "Dice"))
-    masks, threshold = (Path(line.removeprefix("picture: ")) for line in first.splitlines() if "picture: " in line)
+    assert all(
+        name in first
+        for name in (*segpl.demo.METHODS, *segpl.demo.PAPERS_METHODS, "Foreground IoU", "Dice")
+    )
+    masks, threshold = (
+        Path(line.removeprefix("picture: ")) for line in first.splitlines() if "picture: " in line
+    )
     pixels = imread(masks)
     assert min(pixels.shape[:2]) > 200
     assert pixels.std() > 0.05
@@ -37,7 +46,9 @@ def test_the_demo_trains_two_methods_unless_all_are_asked_for(tmp_path, monkeypa
         raise EnoughError
 
     monkeypatch.setattr(segpl.demo, "write_phantoms", lambda *_: None)
-    monkeypatch.setattr(segpl.demo, "_trained", lambda data, method, *_: trained.append(method) or tmp_path)
+    monkeypatch.setattr(
+        segpl.demo, "_trained", lambda data, method, *_: trained.append(method) or tmp_path
+    )
     monkeypatch.setattr(segpl.demo, "read_scores", enough)
     with pytest.raises(EnoughError):
         segpl.demo.demo("tumour", tmp_path)

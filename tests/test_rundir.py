@@ -33,7 +33,9 @@ def test_a_run_of_a_later_version_is_refused(directory):
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"is not a run directory \(it has no run\.yaml\): give a folder made by"):
+    with pytest.raises(
+        UserError, match=r"is not a run directory \(it has no run\.yaml\): give a folder made by"
+    ):
         read_run(tmp_path)
 
 

@@ -7,7 +7,10 @@ from segpl.settings.run import Run, run_from
 
 
 def untrained(
-    method: object = "supervised", patch: Sequence[int] = (32, 32), data: str | Path = "nowhere", **settings: object
+    method: object = "supervised",
+    patch: Sequence[int] = (32, 32),
+    data: str | Path = "nowhere",
+    **settings: object,
 ) -> Run:
     """A run that nobody has planned."""
     given = {"steps": 4, "channels": 4, "ratio": 1, "learning_rate": 0.01, **settings}

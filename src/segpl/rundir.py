@@ -127,6 +127,9 @@ def scored_as(run: Path) -> str | None:
     """How the files of a run's scoring end: plainly or, if it was only scored with samples, with the most of them."""
     if (run / SCORES_FILE).is_file():
         return ""
-    found = [re.fullmatch(r"scores(-(\d+)-samples)\.csv", file.name) for file in run.glob("scores-*-samples.csv")]
+    found = [
+        re.fullmatch(r"scores(-(\d+)-samples)\.csv", file.name)
+        for file in run.glob("scores-*-samples.csv")
+    ]
     known = [match for match in found if match]
     return max(known, key=lambda match: int(match[2]))[1] if known else None

@@ -17,7 +17,9 @@ DEEP = Configuration("CARVE, 3D", 1, 1, 4, (16, 16, 3), 2, 2)
 
 def test_tasks_take_turns():
     order = []
-    timings = interleaved({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, repeats=3)
+    timings = interleaved(
+        {"a": lambda: order.append("a"), "b": lambda: order.append("b")}, repeats=3
+    )
     assert "".join(order) == "ababab"
     assert len(timings["a"].seconds) == 3
 
@@ -39,11 +41,16 @@ def test_peak_memory_is_that_of_the_computation_alone():
 
 
 def test_a_row_says_what_a_step_costs_beside_monais_network():
-    rows = {row["method"]: row for row in measure_steps(DEEP, ["supervised", "cps"], repeats=3, compiled=False)}
+    rows = {
+        row["method"]: row
+        for row in measure_steps(DEEP, ["supervised", "cps"], repeats=3, compiled=False)
+    }
     assert list(rows) == ["MONAI's network", "supervised", "cps"]
     plain, both = rows["supervised"], rows["cps"]
     assert plain["ratio_to_supervised"] == 1
-    assert both["flops"] == pytest.approx(2 * plain["flops"], rel=0.01), "two networks see every image"
+    assert both["flops"] == pytest.approx(2 * plain["flops"], rel=0.01), (
+        "two networks see every image"
+    )
     assert rows["MONAI's network"]["speed_up"] == 1
     assert plain["speed_up"] == pytest.approx(rows["MONAI's network"]["seconds"] / plain["seconds"])
     assert plain["flops_per_second"] == pytest.approx(plain["flops"] / plain["seconds"])

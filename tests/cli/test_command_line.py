@@ -9,7 +9,18 @@ import pandas as pd
 import pytest
 from mistakes import MISTAKES
 
-QUICK = ("--labelled", 1, "--steps", 2, "--set", "channels=4", "--set", "patch=[32, 32]", "--set", "validate_every=2")
+QUICK = (
+    "--labelled",
+    1,
+    "--steps",
+    2,
+    "--set",
+    "channels=4",
+    "--set",
+    "patch=[32, 32]",
+    "--set",
+    "validate_every=2",
+)
 
 
 @pytest.mark.parametrize(("words", "seconds"), [(["--help"], 0.5), (["train", "--help"], 1.0)])
@@ -29,7 +40,9 @@ def test_help_imports_nothing_heavy(segpl):
     import subprocess
     import sys
 
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert result.stdout.splitlines()[-1] == "[]"
 
 
@@ -42,7 +55,9 @@ def test_torchvision_is_absent():
 
 def test_train_and_evaluate(segpl, tumours, tmp_path):
     run = tmp_path / "run"
-    trained = segpl("train", tumours, "--method", "segpl-vi", "--out", run, *QUICK, "--set", "method.alpha=0.3")
+    trained = segpl(
+        "train", tumours, "--method", "segpl-vi", "--out", run, *QUICK, "--set", "method.alpha=0.3"
+    )
     assert trained.returncode == 0, trained.stderr
     assert "alpha: 0.3" in (run / "run.yaml").read_text()
     scored = segpl("evaluate", run, "--shift", "ood=0.5", "--shift", "fgsm=0.1")
@@ -52,7 +67,10 @@ def test_train_and_evaluate(segpl, tumours, tmp_path):
     columns = "run method seed labelled subject case region shift level metric value"
     assert list(scores.columns) == columns.split()
     assert len(scores) == 2 * 3 * 3 * scores["metric"].nunique()  # cases, regions, shifts
-    mask, image = (nibabel.load(f) for f in (run / "masks/tumour_004.nii.gz", tumours / "labelsTs/tumour_004.nii.gz"))
+    mask, image = (
+        nibabel.load(f)
+        for f in (run / "masks/tumour_004.nii.gz", tumours / "labelsTs/tumour_004.nii.gz")
+    )
     assert mask.shape == image.shape
     assert np.allclose(mask.affine, image.affine)
     assert set(np.unique(mask.dataobj)) <= {0, 1, 2, 3}
@@ -63,11 +81,18 @@ def folder(tumours, tmp_path):
     return shutil.copytree(tumours, tmp_path / "data")
 
 
-@pytest.mark.parametrize(("mistake", "words", "sentence"), MISTAKES, ids=lambda value: getattr(value, "__name__", None))
-def test_a_mistake_gets_one_sentence(mistake, words, sentence, folder, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("mistake", "words", "sentence"), MISTAKES, ids=lambda value: getattr(value, "__name__", None)
+)
+def test_a_mistake_gets_one_sentence(
+    mistake, words, sentence, folder, tmp_path, monkeypatch, capsys
+):
     mistake(folder)
     before = {file: file.stat().st_mtime_ns for file in folder.rglob("*")}
-    monkeypatch.setattr("sys.argv", ["segpl", "train", str(folder), "--out", str(tmp_path / "run"), *map(str, words)])
+    monkeypatch.setattr(
+        "sys.argv",
+        ["segpl", "train", str(folder), "--out", str(tmp_path / "run"), *map(str, words)],
+    )
     from segpl.cli import main
 
     with pytest.raises(SystemExit) as exit_:
@@ -84,7 +109,10 @@ def test_a_mistake_gets_one_sentence(mistake, words, sentence, folder, tmp_path,
     ("words", "sentence"),
     [
         (["evaluate", "nowhere"], "nowhere is not a run directory"),
-        (["predict", "full", "scan.nii.gz", "--out", "new", "--temperature", "fit"], "full has no validation subjects"),
+        (
+            ["predict", "full", "scan.nii.gz", "--out", "new", "--temperature", "fit"],
+            "full has no validation subjects",
+        ),
         (["phantom", "tumour", "--out", "full"], "full is not empty"),
         (["phantom", "tumour", "--out", "new", "--subjects", "2"], "at least 3 subjects"),
         (["phantom", "liver", "--out", "new"], "invalid choice: 'liver'"),
@@ -104,12 +132,16 @@ def test_other_commands_too(words, sentence, tmp_path, monkeypatch, capsys):
     assert sentence in capsys.readouterr().err
 
 
-def test_what_should_not_happen_leaves_a_log_and_no_traceback(monkeypatch, capsys, tumours, tmp_path):
+def test_what_should_not_happen_leaves_a_log_and_no_traceback(
+    monkeypatch, capsys, tumours, tmp_path
+):
     import segpl.training.loop
     from segpl.cli import main
 
     monkeypatch.setattr(segpl.training.loop, "train", lambda *_, **__: 1 / 0)
-    monkeypatch.setattr("sys.argv", ["segpl", "train", str(tumours), "--out", str(tmp_path / "run")])
+    monkeypatch.setattr(
+        "sys.argv", ["segpl", "train", str(tumours), "--out", str(tmp_path / "run")]
+    )
     with pytest.raises(SystemExit) as exit_:
         main()
     assert exit_.value.code == 1

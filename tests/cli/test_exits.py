@@ -18,10 +18,26 @@ def interrupt(*_, **__):
 
 
 STOPPED = {
-    "train": ("segpl.api.train", ["train", "data", "--out", "run"], "with --resume goes on from the last checkpoint"),
-    "predict": ("segpl.api.predict", ["predict", "run", "scan", "--out", "out"], "predicts the other scans"),
-    "study": ("segpl.study.running.run_study", ["study", "file", "--out", "out"], "the same command goes on"),
-    "search": ("segpl.study.search.search", ["search", "file", "--out", "out"], "trials that have ended are kept"),
+    "train": (
+        "segpl.api.train",
+        ["train", "data", "--out", "run"],
+        "with --resume goes on from the last checkpoint",
+    ),
+    "predict": (
+        "segpl.api.predict",
+        ["predict", "run", "scan", "--out", "out"],
+        "predicts the other scans",
+    ),
+    "study": (
+        "segpl.study.running.run_study",
+        ["study", "file", "--out", "out"],
+        "the same command goes on",
+    ),
+    "search": (
+        "segpl.study.search.search",
+        ["search", "file", "--out", "out"],
+        "trials that have ended are kept",
+    ),
     "report": ("segpl.api.report", ["report", "run"], "segpl: stopped.\n"),
 }
 
@@ -48,14 +64,18 @@ def test_a_reader_that_has_gone_is_no_error(words):
     command = [sys.executable, "-c", code, *words]
     ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writing)
-    assert ended.returncode in ((0, 141) if words == ["--help"] else (141,))  # argparse says nothing of it
+    assert ended.returncode in (
+        (0, 141) if words == ["--help"] else (141,)
+    )  # argparse says nothing of it
     assert ended.stderr == ""
 
 
 def test_a_failed_trial_is_one_sentence_without_a_traceback(tumours, tmp_path, monkeypatch, capfd):
     settings = "{method: segpl, labelled: 1, validation: 1, steps: 4, channels: 4, ratio: 1, patch: [32, 32]}"
     file = tmp_path / "search.yaml"
-    file.write_text(f"data: {tumours}\nsettings: {settings}\nspace:\n  learning_rate: {{low: 0.001, high: 0.1}}\n")
+    file.write_text(
+        f"data: {tumours}\nsettings: {settings}\nspace:\n  learning_rate: {{low: 0.001, high: 0.1}}\n"
+    )
 
     def fail(*_, **__):
         raise UserError("the disk is full: make room.")

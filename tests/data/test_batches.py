@@ -13,7 +13,9 @@ from segpl.foundation.errors import UserError
 
 
 def volume(number, shape=(40, 36, 5), labelled=True):
-    x = torch.full((2, *shape), float(number)) + torch.rand(2, *shape, generator=torch.Generator().manual_seed(number))
+    x = torch.full((2, *shape), float(number)) + torch.rand(
+        2, *shape, generator=torch.Generator().manual_seed(number)
+    )
     y = torch.zeros(2, *shape, dtype=torch.bool)
     y[0, 30:33, 30:33, 4] = True
     y[1, 31, 31, 4] = True
@@ -23,7 +25,13 @@ def volume(number, shape=(40, 36, 5), labelled=True):
 def steps(patch=(16, 16), seed=0, foreground=0.5, unlabelled=5):
     labelled = [volume(n) for n in range(3)]
     return Steps(
-        labelled, [volume(n, labelled=False) for n in range(10, 10 + unlabelled)], seed, patch, 2, 3, foreground
+        labelled,
+        [volume(n, labelled=False) for n in range(10, 10 + unlabelled)],
+        seed,
+        patch,
+        2,
+        3,
+        foreground,
     )
 
 
@@ -49,7 +57,9 @@ def test_all_volumes_have_their_turn_before_one_comes_again():
 
 
 def test_foreground_share_centres_patches_on_regions_of_any_size():
-    always, never = ([steps((8, 8), foreground=share)[s].y_l for s in range(20)] for share in (1.0, 0.0))
+    always, never = (
+        [steps((8, 8), foreground=share)[s].y_l for s in range(20)] for share in (1.0, 0.0)
+    )
     assert all(y[:, 0].any() for y in always)
     assert sum(y.any().item() for y in never) < 10
 

@@ -103,7 +103,9 @@ def test_what_a_kill_left_half_built_is_not_trusted(data, tmp_path, monkeypatch)
     monkeypatch.undo()
     left = list((tmp_path / "cache/volumes").iterdir())
     assert [each.name.startswith(DRAFT) for each in left] == [True]
-    assert same(cache.volumes(cases, data.task, Preparation())[0], load(cases[0], data.task, Preparation()))
+    assert same(
+        cache.volumes(cases, data.task, Preparation())[0], load(cases[0], data.task, Preparation())
+    )
 
 
 def test_two_processes_on_a_cold_cache_both_succeed(data, tmp_path):
@@ -116,7 +118,10 @@ def test_two_processes_on_a_cold_cache_both_succeed(data, tmp_path):
     )
     command = [sys.executable, "-c", code, str(data.folder), str(tmp_path / "cache")]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) for _ in range(2)]
+    both = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        for _ in range(2)
+    ]
     printed = [process.communicate()[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert printed[0] == printed[1]
@@ -143,11 +148,19 @@ def test_many_small_readings_stay_below_the_limit_too(data, tmp_path):
     assert 30 < len(list((tmp_path / "cache/volumes").iterdir())) < 42
 
 
-def test_data_larger_than_the_limit_are_prepared_once_and_stay_readable(data, tmp_path, monkeypatch):
+def test_data_larger_than_the_limit_are_prepared_once_and_stay_readable(
+    data, tmp_path, monkeypatch
+):
     prepared = []
-    monkeypatch.setattr(segpl.data.cache, "load", lambda case, *rest: prepared.append(case.name) or load(case, *rest))
+    monkeypatch.setattr(
+        segpl.data.cache,
+        "load",
+        lambda case, *rest: prepared.append(case.name) or load(case, *rest),
+    )
     size = load(data.training[0], data.task, Preparation()).x.numel() * 4
-    found = Cache(tmp_path / "cache", limit=2.9 * size).volumes(data.training, data.task, Preparation())
+    found = Cache(tmp_path / "cache", limit=2.9 * size).volumes(
+        data.training, data.task, Preparation()
+    )
     assert prepared == [case.name for case in data.training]
     assert len(list((tmp_path / "cache/volumes").iterdir())) == 2 < len(found)
     for volume, case in zip(found, data.training, strict=True):
@@ -168,7 +181,9 @@ def test_a_patch_does_not_load_its_volume(data, tmp_path):
 def test_thousands_of_volumes_can_be_open_at_once(tmp_path):
     """A process may have some thousand files open: far fewer than a data set may have volumes."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (len(list(Path("/proc/self/fd").iterdir())) + 20, before[1]))
+    resource.setrlimit(
+        resource.RLIMIT_NOFILE, (len(list(Path("/proc/self/fd").iterdir())) + 20, before[1])
+    )
     try:
         found = []
         for number in range(60):

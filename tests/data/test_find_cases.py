@@ -27,7 +27,11 @@ def found(inputs, task):
 
 def test_a_folder_of_scans_is_a_case_per_file(tmp_path):
     touch(tmp_path, "a.nii.gz", "b_0000.mha", "scan_2019.nrrd", "notes.txt", ".hidden.nii.gz")
-    assert found([tmp_path], CT) == {"a": ["a.nii.gz"], "b": ["b_0000.mha"], "scan_2019": ["scan_2019.nrrd"]}
+    assert found([tmp_path], CT) == {
+        "a": ["a.nii.gz"],
+        "b": ["b_0000.mha"],
+        "scan_2019": ["scan_2019.nrrd"],
+    }
 
 
 def test_numbered_files_are_channels(tmp_path):
@@ -39,16 +43,31 @@ def test_numbered_files_are_channels(tmp_path):
 
 
 def test_named_files_are_channels_in_the_order_of_the_run(tmp_path):
-    names = ["a/a_flair.nii.gz", "a/a_t1.nii.gz", "a/a_t1ce.nii.gz", "a/a_t2.nii.gz", "a/a_seg.nii.gz"]
+    names = [
+        "a/a_flair.nii.gz",
+        "a/a_t1.nii.gz",
+        "a/a_t1ce.nii.gz",
+        "a/a_t2.nii.gz",
+        "a/a_seg.nii.gz",
+    ]
     touch(tmp_path / "HGG", *names)
     touch(tmp_path / "LGG", "b/b_T1.nii", "b/b_FLAIR.nii")
-    whole = {"a": ["a_flair.nii.gz", "a_t1.nii.gz", "a_t1ce.nii.gz", "a_t2.nii.gz"], "b": ["b_FLAIR.nii", "b_T1.nii"]}
-    assert found([tmp_path], BRATS) == whole, "that b lacks two channels shows when it is read, and stops no other"
+    whole = {
+        "a": ["a_flair.nii.gz", "a_t1.nii.gz", "a_t1ce.nii.gz", "a_t2.nii.gz"],
+        "b": ["b_FLAIR.nii", "b_T1.nii"],
+    }
+    assert found([tmp_path], BRATS) == whole, (
+        "that b lacks two channels shows when it is read, and stops no other"
+    )
     assert found([tmp_path / "HGG/a"], BRATS) == {"a": whole["a"]}
 
 
 def test_a_data_folder_gives_its_images_and_not_its_labels(tmp_path):
-    description = {"channel_names": {"0": "CT"}, "labels": {"background": 0, "lesion": 1}, "file_ending": ".nii.gz"}
+    description = {
+        "channel_names": {"0": "CT"},
+        "labels": {"background": 0, "lesion": 1},
+        "file_ending": ".nii.gz",
+    }
     touch(tmp_path, "imagesTr/a_0000.nii.gz", "labelsTr/a.nii.gz", "imagesTs/b_0000.nii.gz")
     (tmp_path / "dataset.json").write_text(json.dumps(description))
     assert found([tmp_path], CT) == {"a": ["a_0000.nii.gz"], "b": ["b_0000.nii.gz"]}
@@ -80,8 +99,14 @@ def test_what_is_missing_shows_when_it_is_read(tmp_path):
     [
         ([], r"data holds no image: give image files, a folder of them, or a DICOM series\."),
         (["notes.txt"], r"data holds no image"),
-        (["a.nii.gz", "a.mha"], r"a\.mha and .*a\.nii\.gz are the same channel of a: give one of them\."),
-        (["a.nii.gz", "a_0000.nii.gz"], r"a\.nii\.gz and .*a_0000\.nii\.gz are the same channel of a"),
+        (
+            ["a.nii.gz", "a.mha"],
+            r"a\.mha and .*a\.nii\.gz are the same channel of a: give one of them\.",
+        ),
+        (
+            ["a.nii.gz", "a_0000.nii.gz"],
+            r"a\.nii\.gz and .*a_0000\.nii\.gz are the same channel of a",
+        ),
     ],
 )
 def test_folders_that_mean_nothing_or_two_things(names, complaint, tmp_path):
@@ -92,7 +117,9 @@ def test_folders_that_mean_nothing_or_two_things(names, complaint, tmp_path):
 
 def test_two_scans_of_one_name_would_have_one_mask(tmp_path):
     touch(tmp_path, "first/a.nii.gz", "second/a.nii.gz")
-    with pytest.raises(UserError, match=r"first/a\.nii\.gz and .*second/a\.nii\.gz are both called a: rename one"):
+    with pytest.raises(
+        UserError, match=r"first/a\.nii\.gz and .*second/a\.nii\.gz are both called a: rename one"
+    ):
         find_cases([tmp_path / "first", tmp_path / "second"], CT)
 
 

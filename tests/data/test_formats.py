@@ -13,7 +13,9 @@ from segpl.data.formats import ENDINGS, is_image, read_grid, read_image, stem
 from segpl.foundation.errors import UserError
 
 VALUES = np.random.default_rng(3).integers(-900, 900, (7, 6, 5)).astype(np.int16) * 2  # [X, Y, Z]
-COLOURS = np.random.default_rng(4).integers(0, 255, (6, 7, 3)).astype(np.uint8)  # [row, column, channel]
+COLOURS = (
+    np.random.default_rng(4).integers(0, 255, (6, 7, 3)).astype(np.uint8)
+)  # [row, column, channel]
 SPACING = (0.5, 0.75, 2.5)
 ITK = ["a.mha", "a.mhd", "a.nrrd", "a.nhdr"]
 ONE_OF_EACH = [
@@ -60,23 +62,33 @@ def scan(request: pytest.FixtureRequest) -> SimpleITK.Image:
 def ras(image: SimpleITK.Image) -> np.ndarray:
     """The affine from the physical points of four voxels, in which ITK itself has the say."""
     origin = np.array(image.TransformIndexToPhysicalPoint((0, 0, 0)))
-    steps = [np.array(image.TransformIndexToPhysicalPoint(index)) - origin for index in np.eye(3, dtype=int).tolist()]
+    steps = [
+        np.array(image.TransformIndexToPhysicalPoint(index)) - origin
+        for index in np.eye(3, dtype=int).tolist()
+    ]
     return np.diag([-1, -1, 1, 1]) @ np.vstack([np.column_stack([*steps, origin]), [0, 0, 0, 1]])
 
 
-def write_slices(folder: Path, image: SimpleITK.Image, series: str = "1.2.3.4", intercept: int = -1000) -> list[Path]:
+def write_slices(
+    folder: Path, image: SimpleITK.Image, series: str = "1.2.3.4", intercept: int = -1000
+) -> list[Path]:
     """A DICOM series whose file names say nothing about the order."""
     folder.mkdir(exist_ok=True)
     writer = SimpleITK.ImageFileWriter()
     writer.KeepOriginalImageUIDOn()
     direction = np.reshape(image.GetDirection(), (3, 3))
-    files = [folder / f"{series}_{name}.dcm" for name in np.random.default_rng(5).permutation(image.GetDepth())]
+    files = [
+        folder / f"{series}_{name}.dcm"
+        for name in np.random.default_rng(5).permutation(image.GetDepth())
+    ]
     for z, file in enumerate(files):
         tags = {
             "0008|0060": "CT",
             "0020|000d": "1.2.3",
             "0020|000e": series,
-            "0020|0032": "\\".join(f"{v:.9g}" for v in image.TransformIndexToPhysicalPoint((0, 0, z))),
+            "0020|0032": "\\".join(
+                f"{v:.9g}" for v in image.TransformIndexToPhysicalPoint((0, 0, z))
+            ),
             "0020|0037": "\\".join(f"{v:.9g}" for v in (*direction[:, 0], *direction[:, 1])),
             "0028|1052": str(intercept),
             "0028|1053": "2",
@@ -118,7 +130,9 @@ def write_hdf5(file: Path, spacing: object = None, **arrays: np.ndarray) -> Path
     return file
 
 
-def same(file: Path, values: np.ndarray, affine: np.ndarray | None = None, atol: float = 1e-4) -> None:
+def same(
+    file: Path, values: np.ndarray, affine: np.ndarray | None = None, atol: float = 1e-4
+) -> None:
     """The file holds `values` [C, X, Y, Z] of exactly this type, and its grid is the image's."""
     image, grid = read_image(file), read_grid(file)
     assert image.file == file
@@ -139,8 +153,12 @@ def sentence(file: Path, reader: Callable = read_image) -> str:
     return message.removeprefix(str(file)).strip()
 
 
-@pytest.mark.parametrize("ending", [".nii", ".nii.gz", ".mha", ".mhd", ".nrrd", ".nhdr", ".MHA", ".NRRD"])
-def test_the_same_scan_is_the_same_in_every_format(scan: SimpleITK.Image, ending: str, tmp_path: Path):
+@pytest.mark.parametrize(
+    "ending", [".nii", ".nii.gz", ".mha", ".mhd", ".nrrd", ".nhdr", ".MHA", ".NRRD"]
+)
+def test_the_same_scan_is_the_same_in_every_format(
+    scan: SimpleITK.Image, ending: str, tmp_path: Path
+):
     file = tmp_path / f"a{ending.lower()}"
     SimpleITK.WriteImage(scan, file)
     same(file.rename(tmp_path / f"a{ending}"), VALUES[None], ras(scan))
@@ -188,7 +206,8 @@ def test_a_flat_image_has_one_slice(ending: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "shape", [(7, 6), (7, 6, 5), (7, 6, 5, 1), (7, 6, 5, 1, 1), (7, 6, 5, 3), (7, 6, 1, 3), (7, 1, 5, 1, 3)]
+    "shape",
+    [(7, 6), (7, 6, 5), (7, 6, 5, 1), (7, 6, 5, 1, 1), (7, 6, 5, 3), (7, 6, 1, 3), (7, 1, 5, 1, 3)],
 )
 def test_nifti_axes(shape: tuple[int, ...], tmp_path: Path):
     values = np.arange(np.prod(shape), dtype=np.int16).reshape(shape)
@@ -216,7 +235,8 @@ def test_foreign_byte_order_becomes_native(tmp_path: Path):
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.int16, np.int64, np.float16, np.float64])
 @pytest.mark.parametrize(
-    ("shape", "full"), [((7, 6), (1, 7, 6, 1)), ((7, 6, 5), (1, 7, 6, 5)), ((2, 7, 6, 5), (2, 7, 6, 5))]
+    ("shape", "full"),
+    [((7, 6), (1, 7, 6, 1)), ((7, 6, 5), (1, 7, 6, 5)), ((2, 7, 6, 5), (2, 7, 6, 5))],
 )
 def test_bare_arrays(dtype: type, shape: tuple[int, ...], full: tuple[int, ...], tmp_path: Path):
     values = (np.arange(np.prod(shape)) % 7).reshape(shape).astype(dtype)
@@ -256,7 +276,8 @@ def test_voxels_are_mapped_into_memory(name: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "ending", [".nii", ".nii.gz", ".mha", ".nrrd", ".npy", ".npz", ".h5", ".png", ".tif", ".gif", ".bmp"]
+    "ending",
+    [".nii", ".nii.gz", ".mha", ".nrrd", ".npy", ".npz", ".h5", ".png", ".tif", ".gif", ".bmp"],
 )
 def test_label_values_survive_exactly(ending: str, tmp_path: Path):
     label = np.random.default_rng(7).choice([0, 1, 2, 4, 255], (7, 6)).astype(np.uint8)
@@ -294,7 +315,9 @@ def test_transparency_is_dropped(tmp_path: Path):
     alpha = np.full((6, 7, 1), 17, np.uint8)
     Pictures.fromarray(np.concatenate([COLOURS, alpha], axis=-1)).save(tmp_path / "a.png")
     same(tmp_path / "a.png", COLOURS.transpose(2, 1, 0)[..., None])
-    Pictures.fromarray(np.concatenate([COLOURS[..., :1], alpha], axis=-1), "LA").save(tmp_path / "grey.png")
+    Pictures.fromarray(np.concatenate([COLOURS[..., :1], alpha], axis=-1), "LA").save(
+        tmp_path / "grey.png"
+    )
     same(tmp_path / "grey.png", COLOURS[..., 0].T[None, ..., None])
 
 
@@ -307,7 +330,20 @@ def test_one_bit_is_black_and_white(ending: str, tmp_path: Path):
 
 def test_a_palette_is_read_as_displayed(tmp_path: Path):
     mask = (COLOURS[..., 0] > 99).astype(np.uint8)
-    palette = [255, 255, 255, 0, 0, 0, 200, 10, 10, 4, 2, 4]  # 0 is shown white, 1 black, 2 red, 3 as good as black
+    palette = [
+        255,
+        255,
+        255,
+        0,
+        0,
+        0,
+        200,
+        10,
+        10,
+        4,
+        2,
+        4,
+    ]  # 0 is shown white, 1 black, 2 red, 3 as good as black
     for name, indices in [("grey", mask), ("red", 2 * mask), ("DRIVE", 3 * mask)]:
         picture = Pictures.fromarray(indices, "P")
         picture.putpalette(palette)
@@ -349,7 +385,9 @@ def test_missing_voxels_of_a_header_file(tmp_path: Path):
     assert "cannot be read" in sentence(file)
 
 
-def test_the_grid_of_compressed_images_needs_no_voxels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_grid_of_compressed_images_needs_no_voxels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     np.savez_compressed(tmp_path / "a.npz", image=VALUES)
     write(tmp_path / "a.h5")
     monkeypatch.setattr(np, "load", None)
@@ -360,7 +398,9 @@ def test_the_grid_of_compressed_images_needs_no_voxels(tmp_path: Path, monkeypat
 def test_broken_compressed_voxels_are_an_error(tmp_path: Path):
     """ITK itself only prints "Uncompress failed" and hands out whatever was in memory."""
     for name in ("a.mha", "a.nrrd"):
-        SimpleITK.WriteImage(SimpleITK.GetImageFromArray(VALUES.T), tmp_path / name, useCompression=True)
+        SimpleITK.WriteImage(
+            SimpleITK.GetImageFromArray(VALUES.T), tmp_path / name, useCompression=True
+        )
         content = bytearray((tmp_path / name).read_bytes())
         content[-60:-30] = b"abc" * 10
         (tmp_path / name).write_bytes(content)
@@ -372,7 +412,13 @@ def test_broken_compressed_voxels_are_an_error(tmp_path: Path):
 def test_files_that_cannot_be_read(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     file = write(tmp_path / name)
     content = file.read_bytes()
-    for broken in (b"hello", b"\0" * 2000, content[: len(content) // 4], content[:20], content[:129]):
+    for broken in (
+        b"hello",
+        b"\0" * 2000,
+        content[: len(content) // 4],
+        content[:20],
+        content[:129],
+    ):
         file.write_bytes(broken)
         for reader in (read_image, read_grid) if broken == b"hello" else (read_image,):
             message = sentence(file, reader)
@@ -386,7 +432,9 @@ def test_files_that_cannot_be_read(name: str, tmp_path: Path, capfd: pytest.Capt
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_noise_in_a_file_is_a_sentence_or_an_image(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+def test_noise_in_a_file_is_a_sentence_or_an_image(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
     draw = np.random.default_rng(10)
     for name in ONE_OF_EACH:
         content = write(tmp_path / name).read_bytes()
@@ -402,11 +450,16 @@ def test_noise_in_a_file_is_a_sentence_or_an_image(tmp_path: Path, capfd: pytest
 
 def test_unknown_endings(tmp_path: Path):
     (tmp_path / "a.docx").write_text("words")
-    assert sentence(tmp_path / "a.docx") == f"is of no format that segpl reads: use one of {', '.join(ENDINGS)}."
+    assert (
+        sentence(tmp_path / "a.docx")
+        == f"is of no format that segpl reads: use one of {', '.join(ENDINGS)}."
+    )
 
 
 @pytest.mark.parametrize(
-    "dtype", [np.complex64, np.dtype([("R", "u1"), ("G", "u1"), ("B", "u1")])], ids=["complex", "RGB"]
+    "dtype",
+    [np.complex64, np.dtype([("R", "u1"), ("G", "u1"), ("B", "u1")])],
+    ids=["complex", "RGB"],
 )
 def test_values_that_are_no_plain_numbers(dtype: np.dtype, tmp_path: Path):
     values = np.zeros((7, 6, 5), dtype)
@@ -418,9 +471,14 @@ def test_values_that_are_no_plain_numbers(dtype: np.dtype, tmp_path: Path):
 
 def test_too_many_or_too_few_dimensions(tmp_path: Path):
     nibabel.save(nibabel.Nifti1Image(np.zeros((4, 4, 4, 2, 2)), np.eye(4)), tmp_path / "a.nii")
-    SimpleITK.WriteImage(SimpleITK.GetImageFromArray(np.zeros((2, 4, 4, 4, 2)), isVector=True), tmp_path / "a.mha")
+    SimpleITK.WriteImage(
+        SimpleITK.GetImageFromArray(np.zeros((2, 4, 4, 4, 2)), isVector=True), tmp_path / "a.mha"
+    )
     for name in ("a.nii", "a.mha"):
-        assert sentence(tmp_path / name) == "has 5 dimensions: give each channel as a 3D file of its own."
+        assert (
+            sentence(tmp_path / name)
+            == "has 5 dimensions: give each channel as a 3D file of its own."
+        )
     np.save(tmp_path / "a.npy", np.zeros(4))
     message = "has an array of shape (4,): save it as [X, Y], [X, Y, Z] or [C, X, Y, Z]."
     assert sentence(tmp_path / "a.npy") == message
@@ -447,11 +505,25 @@ def test_arrays_that_are_not_there(tmp_path: Path):
     np.savez(tmp_path / "a.npz", ct=VALUES, mask=VALUES > 0)
     write_hdf5(tmp_path / "a.h5", ct=VALUES)
     write_hdf5(tmp_path / "spacing.h5", image=VALUES, spacing=[1.0, 2.0])
-    assert sentence(tmp_path / "a.npz") == 'holds no array "image" but ct, mask: save it under that name.'
-    assert sentence(tmp_path / "a.npz#label") == 'holds no array "label" but ct, mask: save it under that name.'
-    assert sentence(tmp_path / "a.h5") == 'holds no data set "image" but ct: save it under that name.'
-    assert sentence(tmp_path / "a.h5#label") == 'holds no data set "label" but ct: save it under that name.'
-    assert sentence(tmp_path / "b.h5#label") == "does not exist: correct the path or put the file there."
+    assert (
+        sentence(tmp_path / "a.npz")
+        == 'holds no array "image" but ct, mask: save it under that name.'
+    )
+    assert (
+        sentence(tmp_path / "a.npz#label")
+        == 'holds no array "label" but ct, mask: save it under that name.'
+    )
+    assert (
+        sentence(tmp_path / "a.h5") == 'holds no data set "image" but ct: save it under that name.'
+    )
+    assert (
+        sentence(tmp_path / "a.h5#label")
+        == 'holds no data set "label" but ct: save it under that name.'
+    )
+    assert (
+        sentence(tmp_path / "b.h5#label")
+        == "does not exist: correct the path or put the file there."
+    )
     message = 'has the "spacing" [1. 2.]: give three numbers, the millimetres along X, Y and Z.'
     assert sentence(tmp_path / "spacing.h5") == message
 
@@ -479,12 +551,16 @@ def test_colours_that_pillow_would_round(ending: str, tmp_path: Path):
 
 
 def test_pages_of_different_size(tmp_path: Path):
-    Pictures.new("L", (4, 5)).save(tmp_path / "a.tif", save_all=True, append_images=[Pictures.new("L", (3, 3))])
+    Pictures.new("L", (4, 5)).save(
+        tmp_path / "a.tif", save_all=True, append_images=[Pictures.new("L", (3, 3))]
+    )
     assert "cannot be read" in sentence(tmp_path / "a.tif")
 
 
 def test_names(tmp_path: Path):
-    assert all(is_image(tmp_path / f"a{ending}") and stem(Path(f"a{ending}")) == "a" for ending in ENDINGS)
+    assert all(
+        is_image(tmp_path / f"a{ending}") and stem(Path(f"a{ending}")) == "a" for ending in ENDINGS
+    )
     assert stem(Path("x/a.b.mha")) == "a.b"
     assert stem(Path("A.NII.GZ")) == "A"
     assert stem(Path("a.h5#label")) == "a"

@@ -58,8 +58,17 @@ def nnunet(tmp_path):
     subjects = {"a": "anna", "b": "anna"}
     labels = {"background": 0, "left": 1, "right": 2}
     channels = {"0": "T1", "1": "T2"}
-    describe(tmp_path, channel_names=channels, labels=labels, file_ending=".nii.gz", subjects=subjects)
-    write_all(tmp_path, *(f"images{case}_000{channel}.nii.gz" for case in ("Tr/a", "Tr/b", "Un/c") for channel in "01"))
+    describe(
+        tmp_path, channel_names=channels, labels=labels, file_ending=".nii.gz", subjects=subjects
+    )
+    write_all(
+        tmp_path,
+        *(
+            f"images{case}_000{channel}.nii.gz"
+            for case in ("Tr/a", "Tr/b", "Un/c")
+            for channel in "01"
+        ),
+    )
     write_all(tmp_path, "imagesTs/d_0000.nii.gz", "imagesTs/d_0001.nii.gz", "labelsTr/a.nii.gz")
     (tmp_path / "imagesTr" / "._a_0000.nii.gz").write_bytes(b"left by macOS")
     return tmp_path
@@ -69,9 +78,16 @@ def nnunet(tmp_path):
 def decathlon(tmp_path):
     modality = {"0": "FLAIR", "1": "T1w"}
     labels = {"0": "background", "1": "Anterior", "2": "Posterior"}
-    training = [{"image": f"./imagesTr/{name}.nii.gz", "label": f"./labelsTr/{name}.nii.gz"} for name in "ab"]
-    describe(tmp_path, modality=modality, labels=labels, training=training, test=["./imagesTs/d.nii.gz"])
-    write_all(tmp_path, *(f"images{case}.nii.gz" for case in ("Tr/a", "Tr/b", "Tr/c", "Ts/d")), channels=2)
+    training = [
+        {"image": f"./imagesTr/{name}.nii.gz", "label": f"./labelsTr/{name}.nii.gz"}
+        for name in "ab"
+    ]
+    describe(
+        tmp_path, modality=modality, labels=labels, training=training, test=["./imagesTs/d.nii.gz"]
+    )
+    write_all(
+        tmp_path, *(f"images{case}.nii.gz" for case in ("Tr/a", "Tr/b", "Tr/c", "Ts/d")), channels=2
+    )
     write_all(tmp_path, "labelsTr/a.nii.gz", "labelsTr/b.nii.gz", values=(0, 1, 2))
     (tmp_path / "imagesTr" / "._a.nii.gz").write_bytes(b"left by macOS")
     return tmp_path
@@ -79,7 +95,13 @@ def decathlon(tmp_path):
 
 @pytest.fixture
 def paper(tmp_path):
-    write_all(tmp_path, "labelled/imgs/1img.npy", "labelled/imgs/2.npy", "unlabelled/imgs/3.npy", "test/imgs/4.npy")
+    write_all(
+        tmp_path,
+        "labelled/imgs/1img.npy",
+        "labelled/imgs/2.npy",
+        "unlabelled/imgs/3.npy",
+        "test/imgs/4.npy",
+    )
     write_all(tmp_path, "validation/imgs/5.npy", "validation/lbls/5.npy", "labelled/lbls/1lbl.npy")
     write_all(tmp_path, "labelled/lbls/2.npy", "test/lbls/4.npy", values=(0, 3))
     return tmp_path
@@ -95,7 +117,10 @@ bert,b1,scans/b1_flair.nii.gz,scans/b1_t2.nii.gz,labels/b1.nii.gz,test
 
 @pytest.fixture
 def manifest(tmp_path):
-    write_all(tmp_path, *(f"scans/{case}_{kind}.nii.gz" for case in ("a1", "a2", "b1") for kind in ("flair", "t2")))
+    write_all(
+        tmp_path,
+        *(f"scans/{case}_{kind}.nii.gz" for case in ("a1", "a2", "b1") for kind in ("flair", "t2")),
+    )
     write_all(tmp_path, "labels/a1.nii.gz", "labels/b1.nii.gz")
     (tmp_path / "list.csv").write_text(MANIFEST)
     return tmp_path
@@ -108,22 +133,34 @@ KINDS = ("t2", "t1ce", "t1", "flair", "seg")
 def brats(tmp_path):
     for case in ("HGG/Brats18_TCIA01_1_1", "HGG/Brats18_2013_2_1", "LGG/Brats18_TCIA09_3_1"):
         name = case.split("/")[1]
-        write_all(tmp_path, *(f"{case}/{name}_{kind}.nii.gz" for kind in KINDS), values=(0, 1, 2, 4))
+        write_all(
+            tmp_path, *(f"{case}/{name}_{kind}.nii.gz" for kind in KINDS), values=(0, 1, 2, 4)
+        )
     (tmp_path / "LGG/Brats18_TCIA09_3_1/Brats18_TCIA09_3_1_seg.nii.gz").unlink()
-    (tmp_path / "survival_data.csv").write_text("Brats18ID,Age,Survival\nBrats18_TCIA01_1_1,60,300\n")
+    (tmp_path / "survival_data.csv").write_text(
+        "Brats18ID,Age,Survival\nBrats18_TCIA01_1_1,60,300\n"
+    )
     return tmp_path
 
 
 @pytest.fixture
 def drive(tmp_path):
-    write_all(tmp_path, "training/images/21_training.tif", "training/images/22_training.tif", channels=3)
+    write_all(
+        tmp_path, "training/images/21_training.tif", "training/images/22_training.tif", channels=3
+    )
     write_all(tmp_path, "test/images/01_test.tif", "test/images/02_test.tif", channels=3)
     manuals = (
         "training/1st_manual/21_manual1.gif",
         "training/1st_manual/22_manual1.gif",
         "test/1st_manual/01_manual1.gif",
     )
-    write_all(tmp_path, *manuals, "test/2nd_manual/01_manual2.gif", "test/mask/01_test_mask.gif", values=(0, 255))
+    write_all(
+        tmp_path,
+        *manuals,
+        "test/2nd_manual/01_manual2.gif",
+        "test/mask/01_test_mask.gif",
+        values=(0, 255),
+    )
     return tmp_path
 
 
@@ -132,7 +169,13 @@ SERIES = "1.2.840.113704.1.111.1396.11324"
 
 @pytest.fixture
 def carve(tmp_path):
-    write_all(tmp_path, f"images/{SERIES}1.7.mhd", f"images/{SERIES}2.7.mhd", "images/third.mhd", values=(-1000, 40))
+    write_all(
+        tmp_path,
+        f"images/{SERIES}1.7.mhd",
+        f"images/{SERIES}2.7.mhd",
+        "images/third.mhd",
+        values=(-1000, 40),
+    )
     write_all(tmp_path, f"annotations/{SERIES}1_fullAnnotations.mhd", values=(0, 1, 2, -999))
     write_all(tmp_path, "annotations/third_vessel.mha", values=(0, 1))
     return tmp_path
@@ -146,7 +189,9 @@ def test_every_layout_is_recognised_by_itself_alone(name, request):
     folder = request.getfixturevalue(name)
     recognised = [layout for layout in LAYOUTS if layout.recognises(folder)]
     assert recognised[0].__name__.endswith(f".{name}")
-    assert len(recognised) == (2 if name == "decathlon" else 1)  # nnU-Net's takes any dataset.json that is left
+    assert len(recognised) == (
+        2 if name == "decathlon" else 1
+    )  # nnU-Net's takes any dataset.json that is left
     dataset = read_dataset(folder)
     assert dataset.layout == recognised[0].NAME
     assert dataset.folder == folder
@@ -165,7 +210,9 @@ def test_nnunet(nnunet):
 
 def test_decathlon_with_4d_files(decathlon):
     dataset = read_dataset(decathlon)
-    assert dataset.task == Task(("FLAIR", "T1w"), (Region("Anterior", (1,), 1), Region("Posterior", (2,), 2)))
+    assert dataset.task == Task(
+        ("FLAIR", "T1w"), (Region("Anterior", (1,), 1), Region("Posterior", (2,), 2))
+    )
     assert names(dataset.training) == ["a", "b", "c"]
     assert labelled(dataset.training) == ["a", "b"]
     assert [case.images for case in dataset.test] == [(decathlon / "imagesTs/d.nii.gz",)]
@@ -174,7 +221,12 @@ def test_decathlon_with_4d_files(decathlon):
 
 def test_decathlon_description_with_channel_numbers_is_nnunet_v1(tmp_path):
     training = [{"image": "./imagesTr/a.nii.gz", "label": "./labelsTr/a.nii.gz"}]
-    describe(tmp_path, modality={"0": "CT", "1": "PET"}, labels={"0": "background", "1": "lesion"}, training=training)
+    describe(
+        tmp_path,
+        modality={"0": "CT", "1": "PET"},
+        labels={"0": "background", "1": "lesion"},
+        training=training,
+    )
     write_all(tmp_path, "imagesTr/a_0000.nii.gz", "imagesTr/a_0001.nii.gz", "labelsTr/a.nii.gz")
     case = read_dataset(tmp_path).training[0]
     assert [file.name for file in case.images] == ["a_0000.nii.gz", "a_0001.nii.gz"]
@@ -186,7 +238,9 @@ def test_paper(paper):
     assert names(dataset.training) == ["1", "2", "5", "3"]
     assert labelled(dataset.training) == ["1", "2", "5"]
     assert labelled(dataset.test) == ["4"]
-    assert dataset.task == Task(("image",), (Region("label 1", (1,), 1), Region("label 3", (3,), 3)))
+    assert dataset.task == Task(
+        ("image",), (Region("label 1", (1,), 1), Region("label 3", (3,), 3))
+    )
 
 
 def test_channels_are_named_by_their_numbers_in_whatever_order(nnunet):
@@ -205,23 +259,32 @@ def test_manifest_with_a_column_per_channel(manifest):
     assert labelled(dataset.training) == ["a1"]
     assert {case.subject for case in dataset.training} == {"anna"}
     assert labelled(dataset.test) == ["b1"]
-    assert dataset.test[0].images == (manifest / "scans/b1_flair.nii.gz", manifest / "scans/b1_t2.nii.gz")
+    assert dataset.test[0].images == (
+        manifest / "scans/b1_flair.nii.gz",
+        manifest / "scans/b1_t2.nii.gz",
+    )
     assert read_dataset(manifest / "list.csv").training == dataset.training
 
 
 def test_tables_of_ours_among_the_scans_are_no_manifests(manifest):
     expected = read_dataset(manifest)
     (manifest / "cases.csv").write_text("case,region,volume_ml\na1,foreground,3.2\n")
-    (manifest / "rank.csv").write_text("rank,case,score,reason,file\n1,a2,0.5,new,scans/a2_t2.nii.gz\n")
+    (manifest / "rank.csv").write_text(
+        "rank,case,score,reason,file\n1,a2,0.5,new,scans/a2_t2.nii.gz\n"
+    )
     assert read_dataset(manifest) == expected
 
 
 def test_manifest_with_one_image_of_several_channels(tmp_path):
     write_all(tmp_path, "a.png", channels=3)
     write_all(tmp_path, "a_label.png", values=(0, 255))
-    (tmp_path / "cases.csv").write_text("\ufeffCase;Image;Label;Age\na;a.png;a_label.png;61\n", encoding="utf-8")
+    (tmp_path / "cases.csv").write_text(
+        "\ufeffCase;Image;Label;Age\na;a.png;a_label.png;61\n", encoding="utf-8"
+    )
     dataset = read_dataset(tmp_path)
-    assert dataset.task == Task(("channel 1", "channel 2", "channel 3"), (Region("foreground", (255,), 255),))
+    assert dataset.task == Task(
+        ("channel 1", "channel 2", "channel 3"), (Region("foreground", (255,), 255),)
+    )
     assert dataset.training[0].subject == "a"
 
 
@@ -244,9 +307,15 @@ def test_brats(brats):
         ((1, 4), 1),
         ((4,), 4),
     ]
-    assert names(dataset.training) == ["Brats18_2013_2_1", "Brats18_TCIA01_1_1", "Brats18_TCIA09_3_1"]
+    assert names(dataset.training) == [
+        "Brats18_2013_2_1",
+        "Brats18_TCIA01_1_1",
+        "Brats18_TCIA09_3_1",
+    ]
     assert labelled(dataset.training) == names(dataset.training)[:2]
-    endings = [file.name.removeprefix(dataset.training[0].name) for file in dataset.training[0].images]
+    endings = [
+        file.name.removeprefix(dataset.training[0].name) for file in dataset.training[0].images
+    ]
     assert endings == ["_flair.nii.gz", "_t1.nii.gz", "_t1ce.nii.gz", "_t2.nii.gz"]
     assert names(read_dataset(brats / "HGG").training) == names(dataset.training)[:2]
 
@@ -269,7 +338,11 @@ def test_carve(carve):
 
 def test_carve_in_one_folder(tmp_path):
     write_all(
-        tmp_path, f"{SERIES}1.7.mhd", f"{SERIES}1_fullAnnotations.mhd", f"{SERIES}1_other.mhd", f"{SERIES}2.7.mhd"
+        tmp_path,
+        f"{SERIES}1.7.mhd",
+        f"{SERIES}1_fullAnnotations.mhd",
+        f"{SERIES}1_other.mhd",
+        f"{SERIES}2.7.mhd",
     )
     dataset = read_dataset(tmp_path)
     assert names(dataset.training) == [f"{SERIES}1", f"{SERIES}2.7"]
@@ -285,7 +358,9 @@ def test_regions_follow_a_label_that_changes(paper):
 
 def test_of_very_many_labels_only_some_are_opened(paper, monkeypatch):
     monkeypatch.setattr("segpl.data.layouts.contents.MOST_VOXELS", 75 * 2)
-    assert [region.values for region in read_dataset(paper).task.regions] == [(1,)]  # of the first and the third
+    assert [region.values for region in read_dataset(paper).task.regions] == [
+        (1,)
+    ]  # of the first and the third
 
 
 def unknown(folder):
@@ -315,45 +390,107 @@ def change(folder, **changes):
 
 
 MISTAKES = [
-    ("paper", unknown, "has no dataset.json and fits no other layout either: arrange it as one of Decathlon (dataset"),
-    ("nnunet", add("imagesTs/a_0000.nii.gz", "imagesTs/a_0001.nii.gz"), "are both case a: rename or remove one"),
+    (
+        "paper",
+        unknown,
+        "has no dataset.json and fits no other layout either: arrange it as one of Decathlon (dataset",
+    ),
+    (
+        "nnunet",
+        add("imagesTs/a_0000.nii.gz", "imagesTs/a_0001.nii.gz"),
+        "are both case a: rename or remove one",
+    ),
     ("nnunet", add("labelsTr/z.nii.gz"), "labelsTr/z.nii.gz has no image in"),
     ("decathlon", add("labelsTr/z.nii.gz"), "labelsTr/z.nii.gz has no image that belongs to it"),
     ("decathlon", add("imagesTr/a.mha"), "imagesTr/a.nii.gz both belong to case a"),
-    ("decathlon", remove("imagesTr/b.nii.gz"), "imagesTr/b.nii.gz is missing: dataset.json lists it"),
-    ("decathlon", remove("labelsTr/b.nii.gz"), "labelsTr/b.nii.gz is missing: dataset.json lists it"),
+    (
+        "decathlon",
+        remove("imagesTr/b.nii.gz"),
+        "imagesTr/b.nii.gz is missing: dataset.json lists it",
+    ),
+    (
+        "decathlon",
+        remove("labelsTr/b.nii.gz"),
+        "labelsTr/b.nii.gz is missing: dataset.json lists it",
+    ),
     ("decathlon", lambda folder: change(folder, labels={"background": 0}), "dataset.json: labels"),
-    ("decathlon", lambda folder: change(folder, labels={"0": "background"}), "at least one modality and one label"),
+    (
+        "decathlon",
+        lambda folder: change(folder, labels={"0": "background"}),
+        "at least one modality and one label",
+    ),
     ("paper", add("labelled/lbls/9.npy"), "labelled/lbls/9.npy has no image that belongs to it"),
     ("paper", add("labelled/lbls/1.npy"), "labelled/lbls/1lbl.npy both belong to case 1"),
     ("paper", add("test/imgs/3.npy"), "test/imgs/3.npy are both case 3: rename or remove one"),
-    ("paper", add("labelled/lbls/2.npy", values=range(3000)), "2.npy has 75 different values, so it is no label map"),
+    (
+        "paper",
+        add("labelled/lbls/2.npy", values=range(3000)),
+        "2.npy has 75 different values, so it is no label map",
+    ),
     ("manifest", remove("scans/b1_t2.nii.gz"), "list.csv line 5: "),
-    ("manifest", remove("labels/a1.nii.gz"), "labels/a1.nii.gz is missing: add the file or correct its path"),
-    ("manifest", replace_in_manifest("anna,a2", "anna,a1"), "list.csv line 3: case a1 is on an earlier line too"),
-    ("manifest", replace_in_manifest("training", "validation"), "list.csv line 3: split is 'validation': write train"),
-    ("manifest", replace_in_manifest("scans/a2_t2.nii.gz", ""), "line 3 names no file in the column t2: fill it in"),
+    (
+        "manifest",
+        remove("labels/a1.nii.gz"),
+        "labels/a1.nii.gz is missing: add the file or correct its path",
+    ),
+    (
+        "manifest",
+        replace_in_manifest("anna,a2", "anna,a1"),
+        "list.csv line 3: case a1 is on an earlier line too",
+    ),
+    (
+        "manifest",
+        replace_in_manifest("training", "validation"),
+        "list.csv line 3: split is 'validation': write train",
+    ),
+    (
+        "manifest",
+        replace_in_manifest("scans/a2_t2.nii.gz", ""),
+        "line 3 names no file in the column t2: fill it in",
+    ),
     ("manifest", replace_in_manifest("anna,a2,", "anna,,"), "line 3 names no case"),
     ("manifest", replace_in_manifest(",train", ""), "line 2 has 5 cells, but there are 6 columns"),
     ("manifest", replace_in_manifest(",case,", ",image,"), "needs the column case, and image"),
-    ("manifest", replace_in_manifest("flair,t2", "t2,t2"), "columns without a name or with the same name"),
+    (
+        "manifest",
+        replace_in_manifest("flair,t2", "t2,t2"),
+        "columns without a name or with the same name",
+    ),
     ("manifest", replace_in_manifest(MANIFEST, "case,image,label\n"), "list.csv holds no image"),
     (
         "manifest",
         lambda folder: (folder / "more.csv").write_text(MANIFEST),
         "more.csv are both manifests",
     ),
-    ("brats", remove("HGG/Brats18_2013_2_1/Brats18_2013_2_1_t1.nii.gz"), "Brats18_2013_2_1_t1.nii.gz is missing"),
-    ("brats", add("HGG/Brats18_2013_2_1/Brats18_2013_2_1_t1.nii"), "is there as Brats18_2013_2_1_t1.nii too"),
-    ("brats", add(*(f"LGG/Brats18_2013_2_1/Brats18_2013_2_1_{k}.nii" for k in KINDS)), "both case Brats18_2013_2_1"),
-    ("drive", add("training/1st_manual/30_manual1.gif"), "30_manual1.gif has no image that belongs to it"),
+    (
+        "brats",
+        remove("HGG/Brats18_2013_2_1/Brats18_2013_2_1_t1.nii.gz"),
+        "Brats18_2013_2_1_t1.nii.gz is missing",
+    ),
+    (
+        "brats",
+        add("HGG/Brats18_2013_2_1/Brats18_2013_2_1_t1.nii"),
+        "is there as Brats18_2013_2_1_t1.nii too",
+    ),
+    (
+        "brats",
+        add(*(f"LGG/Brats18_2013_2_1/Brats18_2013_2_1_{k}.nii" for k in KINDS)),
+        "both case Brats18_2013_2_1",
+    ),
+    (
+        "drive",
+        add("training/1st_manual/30_manual1.gif"),
+        "30_manual1.gif has no image that belongs to it",
+    ),
     ("drive", add("training/images/21_again.tif"), "21_training.tif both belong to case 21"),
     ("carve", add("annotations/third_label.mhd"), "third_vessel.mha both belong to case third"),
     ("carve", add("annotations/fourth.mhd"), "fourth.mhd has no image that belongs to it"),
 ]
 
 
-@pytest.mark.parametrize(("name", "mistake", "sentence"), MISTAKES, ids=[mistake[2][:60] for mistake in MISTAKES])
+@pytest.mark.parametrize(
+    ("name", "mistake", "sentence"), MISTAKES, ids=[mistake[2][:60] for mistake in MISTAKES]
+)
 def test_a_mistake_gets_one_sentence(name, mistake, sentence, request):
     folder = request.getfixturevalue(name)
     mistake(folder)
@@ -381,7 +518,9 @@ def test_a_table_that_is_no_manifest_is_no_folder(tmp_path):
         read_dataset(tmp_path / "ages.csv")
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason=f"the real data is not at {REAL}; set SEGPL_DATA to where it is")
+@pytest.mark.skipif(
+    not REAL.is_dir(), reason=f"the real data is not at {REAL}; set SEGPL_DATA to where it is"
+)
 @pytest.mark.parametrize(
     ("name", "layout", "training", "test", "subjects", "regions"),
     [

@@ -20,7 +20,11 @@ def brats(folder):
         label[10:30, 12:34], label[14:26, 16:28], label[18:22, 18:24] = 2, 1, 4
         for modality in ("flair", "t1", "t1ce", "t2"):
             image = (label > 0) * 200 + draw.normal(300, 40, label.shape)
-            write_nifti(place / f"{name}_{modality}.nii.gz", image.astype(np.int16), np.diag([-1.0, -1, 1, 1]))
+            write_nifti(
+                place / f"{name}_{modality}.nii.gz",
+                image.astype(np.int16),
+                np.diag([-1.0, -1, 1, 1]),
+            )
         if number != 4:
             write_nifti(place / f"{name}_seg.nii.gz", label, np.diag([-1.0, -1, 1, 1]))
     return folder
@@ -31,9 +35,16 @@ def carve(folder):
     for number in range(5):
         draw = np.random.default_rng(number)
         vessels = draw.random((12, 40, 40)) > 0.93
-        scan = sitk.GetImageFromArray(np.where(vessels, 40, -850 + draw.normal(0, 30, vessels.shape)).astype(np.int16))
-        kinds = sitk.GetImageFromArray(np.where(vessels, draw.choice([1, 2, -999], vessels.shape), 0).astype(np.int16))
-        for image, part, name in ((scan, "images", f"1.2.{number}.7"), (kinds, "annotations", f"1.2.{number}")):
+        scan = sitk.GetImageFromArray(
+            np.where(vessels, 40, -850 + draw.normal(0, 30, vessels.shape)).astype(np.int16)
+        )
+        kinds = sitk.GetImageFromArray(
+            np.where(vessels, draw.choice([1, 2, -999], vessels.shape), 0).astype(np.int16)
+        )
+        for image, part, name in (
+            (scan, "images", f"1.2.{number}.7"),
+            (kinds, "annotations", f"1.2.{number}"),
+        ):
             image.SetSpacing((0.7, 0.7, 1.0))
             (folder / part).mkdir(parents=True, exist_ok=True)
             suffix = "_fullAnnotations" if part == "annotations" else ""
@@ -52,13 +63,30 @@ def call(monkeypatch, *words):
     return 0
 
 
-@pytest.mark.parametrize(("ship", "patch"), [(brats, 2), (carve, 3)], ids=["BRATS 2018", "CARVE 2014"])
+@pytest.mark.parametrize(
+    ("ship", "patch"), [(brats, 2), (carve, 3)], ids=["BRATS 2018", "CARVE 2014"]
+)
 def test_doctor_train_and_evaluate(ship, patch, tmp_path, monkeypatch, capsys):
     data, run = ship(tmp_path / "data"), tmp_path / "run"
     assert call(monkeypatch, "doctor", data) == 0, capsys.readouterr().out
     said = capsys.readouterr().out
     assert {brats: "BRATS", carve: "CARVE"}[ship] in said
-    assert call(monkeypatch, "train", data, "--method", "segpl", "--out", run, "--labelled", 1, "--steps", 20) == 0
+    assert (
+        call(
+            monkeypatch,
+            "train",
+            data,
+            "--method",
+            "segpl",
+            "--out",
+            run,
+            "--labelled",
+            1,
+            "--steps",
+            20,
+        )
+        == 0
+    )
     assert call(monkeypatch, "evaluate", run) == 0
     text = (run / "run.yaml").read_text()
     assert len(text.partition("patch:\n")[2].partition("channels")[0].split("-")) - 1 == patch
@@ -85,4 +113,6 @@ def test_the_papers_settings_are_there_by_name(name, size, tumours):
         assert getattr(run.method, "base", run.method).objective == "dice"
         papers = {"segpl", "segpl-vi", "segpl-elbo"}
         expected = settings["method"]["paper"] if method in papers else plain(METHODS[method]())
-        assert getattr(run.method, "alpha", None) == expected.get("alpha"), "rivals keep their own weight"
+        assert getattr(run.method, "alpha", None) == expected.get("alpha"), (
+            "rivals keep their own weight"
+        )

@@ -28,12 +28,22 @@ def phantoms() -> dict[str, list[Phantom]]:
 def folders(tmp_path_factory, phantoms) -> dict[str, Path]:
     with pytest.MonkeyPatch.context() as patch:  # what is drawn already need not be drawn again
         for task in TASKS:
-            patch.setitem(segpl.data.phantoms.DRAW, task, lambda _, subject, task=task: phantoms[task][subject])
-        return {task: write_phantoms(task, tmp_path_factory.mktemp(task), subjects=6) for task in TASKS}
+            patch.setitem(
+                segpl.data.phantoms.DRAW,
+                task,
+                lambda _, subject, task=task: phantoms[task][subject],
+            )
+        return {
+            task: write_phantoms(task, tmp_path_factory.mktemp(task), subjects=6) for task in TASKS
+        }
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def best_threshold_dice(channel: np.ndarray, region: np.ndarray) -> float:
@@ -80,14 +90,23 @@ def test_layout_and_no_label_for_the_unlabelled(task, channels, folders):
         for subject in subjects
         for channel in range(channels)
     }
-    labels = {f"labels{place}/{task}_{subject:03}.nii.gz" for place in ("Tr", "Ts") for subject in split[place]}
+    labels = {
+        f"labels{place}/{task}_{subject:03}.nii.gz"
+        for place in ("Tr", "Ts")
+        for subject in split[place]
+    }
     assert set(contents(folders[task])) == images | labels | {"dataset.json"}
 
 
 def test_dataset_json(folders):
     brain, lung = (json.loads((folders[task] / "dataset.json").read_text()) for task in TASKS)
     assert brain["channel_names"] == {"0": "flair", "1": "t1", "2": "t1ce", "3": "t2"}
-    assert brain["labels"] == {"background": 0, "whole tumour": [1, 2, 3], "tumour core": [2, 3], "enhancing core": [3]}
+    assert brain["labels"] == {
+        "background": 0,
+        "whole tumour": [1, 2, 3],
+        "tumour core": [2, 3],
+        "enhancing core": [3],
+    }
     assert brain["regions_class_order"] == [1, 2, 3]
     assert lung["channel_names"] == {"0": "CT"}
     assert lung["labels"] == {"background": 0, "vessel": 1}
@@ -102,7 +121,10 @@ def test_dataset_json(folders):
 def test_what_does_not_divide_by_three_is_unlabelled(subjects, counts, tmp_path, monkeypatch):
     monkeypatch.setitem(segpl.data.phantoms.DRAW, "vessels", lambda seed, subject: TINY)
     folder = write_phantoms("vessels", tmp_path, subjects=subjects)
-    assert tuple(len(list((folder / f"images{place}").iterdir())) for place in ("Tr", "Un", "Ts")) == counts
+    assert (
+        tuple(len(list((folder / f"images{place}").iterdir())) for place in ("Tr", "Un", "Ts"))
+        == counts
+    )
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -9,7 +9,9 @@ from segpl.foundation.errors import UserError
 
 def dataset(labelled=8, unlabelled=4, test=3):
     def cases(prefix, count, label):
-        return tuple(Case(f"{prefix}{i}", f"{prefix}{i}", (Path("x"),), label) for i in range(count))
+        return tuple(
+            Case(f"{prefix}{i}", f"{prefix}{i}", (Path("x"),), label) for i in range(count)
+        )
 
     training = cases("l", labelled, Path("y")) + cases("u", unlabelled, None)
     task = Task(("ct",), (Region("a", (1,), 1),))
@@ -20,7 +22,9 @@ def names(cases):
     return {case.name for case in cases}
 
 
-@pytest.mark.parametrize("data", [dataset(), dataset(test=0)], ids=["test folder", "no test folder"])
+@pytest.mark.parametrize(
+    "data", [dataset(), dataset(test=0)], ids=["test folder", "no test folder"]
+)
 def test_nobody_is_in_two_parts(data):
     parts = training_cases(data, labelled=2, seed=3, validation=2)
     groups = [parts.labelled, parts.unlabelled, parts.validation, cases_for_test(data, seed=3)]
@@ -39,7 +43,9 @@ def test_n_labelled_subjects_are_all_that_training_sees_a_label_of(labelled):
     assert all(case.label is None for case in parts.unlabelled)
 
 
-@pytest.mark.parametrize(("labelled", "validating"), [(1, 0), (9, 0), (10, 1), (19, 1), (20, 2), (25, 2)])
+@pytest.mark.parametrize(
+    ("labelled", "validating"), [(1, 0), (9, 0), (10, 1), (19, 1), (20, 2), (25, 2)]
+)
 def test_by_default_a_tenth_of_the_labelled_subjects_validates(labelled, validating):
     assert default_validation(labelled) == validating
     parts = training_cases(dataset(labelled=40), labelled, seed=0)
@@ -97,7 +103,11 @@ def test_scans_without_label_of_a_labelled_subject_are_unlabelled_scans():
     """A follow-up without a label is an unlabelled scan, but not where its subject validates or tests."""
     task = Task(("ct",), (Region("a", (1,), 1),))
     visits = [("first", Path("y")), ("second", None)]
-    cases = tuple(Case(f"{s}-{visit}", f"{s}", (Path("x"),), label) for s in range(8) for visit, label in visits)
+    cases = tuple(
+        Case(f"{s}-{visit}", f"{s}", (Path("x"),), label)
+        for s in range(8)
+        for visit, label in visits
+    )
     data = Dataset(Path("here"), task, cases, ())
     parts = training_cases(data, None, seed=0, validation=1)
     labelled = {case.subject for case in parts.labelled}
@@ -109,7 +119,10 @@ def test_scans_without_label_of_a_labelled_subject_are_unlabelled_scans():
 
 
 def test_seeds_draw_other_subjects():
-    assert len({frozenset(names(training_cases(dataset(), 2, seed).labelled)) for seed in range(10)}) > 3
+    assert (
+        len({frozenset(names(training_cases(dataset(), 2, seed).labelled)) for seed in range(10)})
+        > 3
+    )
 
 
 def test_one_labelled_subject_trains_without_validation():
@@ -119,7 +132,9 @@ def test_one_labelled_subject_trains_without_validation():
 
 
 def test_more_labels_than_there_are():
-    with pytest.raises(UserError, match=r"here has 8 labelled .* --labelled 9 cannot be had: .* 1 to 8"):
+    with pytest.raises(
+        UserError, match=r"here has 8 labelled .* --labelled 9 cannot be had: .* 1 to 8"
+    ):
         training_cases(dataset(), labelled=9, seed=0)
     with pytest.raises(UserError, match=r"here has 8 .* --labelled 7 and 2 further .* 1 to 6"):
         training_cases(dataset(), labelled=7, seed=0, validation=2)

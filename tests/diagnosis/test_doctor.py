@@ -6,7 +6,15 @@ import shutil
 import nibabel
 import numpy as np
 import pytest
-from mistakes import MISTAKES, WEAKNESSES, break_nothing, copy_an_image, empty_a_label, garble_an_image, turn_a_case
+from mistakes import (
+    MISTAKES,
+    WEAKNESSES,
+    break_nothing,
+    copy_an_image,
+    empty_a_label,
+    garble_an_image,
+    turn_a_case,
+)
 
 from segpl.cli import main
 from segpl.data.layouts import read_dataset
@@ -57,10 +65,16 @@ def test_a_good_folder_is_described_and_planned(folder, doctor):
     assert "one step of segpl-em takes about" in said
 
 
-BROKEN = [(mistake, sentence) for mistake, words, sentence in MISTAKES if mistake is not break_nothing and not words]
+BROKEN = [
+    (mistake, sentence)
+    for mistake, words, sentence in MISTAKES
+    if mistake is not break_nothing and not words
+]
 
 
-@pytest.mark.parametrize(("mistake", "sentence"), BROKEN + WEAKNESSES, ids=lambda value: getattr(value, "__name__", ""))
+@pytest.mark.parametrize(
+    ("mistake", "sentence"), BROKEN + WEAKNESSES, ids=lambda value: getattr(value, "__name__", "")
+)
 def test_every_problem_is_named_and_nothing_is_written(mistake, sentence, folder, doctor):
     mistake(folder)
     before = contents(folder)
@@ -92,14 +106,23 @@ def test_fix_writes_a_copy_that_is_sound_and_leaves_the_original(folder, doctor,
     assert contents(folder) == before
     mended = examine(tmp_path / "fixed")
     assert not mended.problems
-    assert {case.name for case in mended.dataset.training} == {"tumour_000", "tumour_001", "again", "tumour_003"}
+    assert {case.name for case in mended.dataset.training} == {
+        "tumour_000",
+        "tumour_001",
+        "again",
+        "tumour_003",
+    }
     assert [case.name for case in mended.dataset.training if case.label] == ["tumour_001"]
     assert mended.dataset.task == read_dataset(folder).task
 
 
 @pytest.mark.parametrize("kind", ["int64", "uint64", "float16", "bool"])
 def test_fix_writes_every_kind_of_number_that_is_read(kind, doctor, tmp_path):
-    values = np.random.default_rng(0).integers(0, 2 if kind == "bool" else 900, (2, 16, 16, 3)).astype(kind)
+    values = (
+        np.random.default_rng(0)
+        .integers(0, 2 if kind == "bool" else 900, (2, 16, 16, 3))
+        .astype(kind)
+    )
     if kind == "int64":
         values[0, 0, 0, 0] = 2**40  # more than 32 bits hold
     for name, image in zip("ab", values, strict=True):
@@ -120,8 +143,12 @@ def test_fix_writes_strange_names_where_they_are_found_again(folder, doctor, tmp
     rows = [header]
     for number, part in (("000", "train"), ("001", "train"), ("004", "test")):
         kind = "Ts" if part == "test" else "Tr"
-        images = [f"images{kind}/tumour_{number}_{place:04}.nii.gz" for place in range(len(channels))]
-        rows.append([f"a/{number}", f"s{number}", *images, f"labels{kind}/tumour_{number}.nii.gz", part])
+        images = [
+            f"images{kind}/tumour_{number}_{place:04}.nii.gz" for place in range(len(channels))
+        ]
+        rows.append(
+            [f"a/{number}", f"s{number}", *images, f"labels{kind}/tumour_{number}.nii.gz", part]
+        )
     (folder / "list.csv").write_text("\n".join(",".join(row) for row in rows) + "\n")
     doctor(folder / "list.csv", "--fix", tmp_path / "fixed")
     mended = read_dataset(tmp_path / "fixed")
@@ -142,7 +169,9 @@ def test_a_fixed_copy_keeps_the_axes_of_most(folder, doctor, tmp_path):
     """Slices of sagittal series are their last axis and stay it: in RAS they would be the first."""
     for file in [*folder.glob("images*/*.nii.gz"), *folder.glob("labels*/*.nii.gz")]:
         image = nibabel.load(file)
-        nibabel.save(nibabel.Nifti1Image(np.asanyarray(image.dataobj), SAGITTAL @ image.affine), file)
+        nibabel.save(
+            nibabel.Nifti1Image(np.asanyarray(image.dataobj), SAGITTAL @ image.affine), file
+        )
     doctor(folder, "--fix", tmp_path / "fixed")
     for name in ("imagesTr/tumour_001_0002.nii.gz", "labelsTr/tumour_001.nii.gz"):
         mended, original = nibabel.load(tmp_path / "fixed" / name), nibabel.load(folder / name)

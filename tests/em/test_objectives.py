@@ -27,7 +27,9 @@ def test_eq_1_passes_no_gradient():
 def test_eq_3_dice_by_hand():
     p = torch.tensor([[[1.0, 1.0, 0.0, 0.0]], [[0.5, 0.0, 0.0, 0.0]]])
     y = torch.tensor([[[1.0, 0.0, 0.0, 0.0]], [[1.0, 0.0, 0.0, 0.0]]])
-    by_hand = ((1 - 2 * 1 / 3) + (1 - 2 * 0.5 / 1.5)) / 2  # the mean over images, not one Dice of them all
+    by_hand = (
+        (1 - 2 * 1 / 3) + (1 - 2 * 0.5 / 1.5)
+    ) / 2  # the mean over images, not one Dice of them all
     assert dice_loss(p, y).item() == pytest.approx(by_hand, abs=1e-4)
 
 
@@ -35,7 +37,9 @@ def test_eq_3_dice_by_hand():
 def test_dice_agrees_with_monai(space):
     p, y = torch.rand(3, 2, *space), (torch.rand(3, 2, *space) > 0.5).float()
     torch.testing.assert_close(dice_loss(p, y), DiceLoss()(p, y))
-    torch.testing.assert_close(batch_dice_loss(p, y), DiceLoss(batch=True, smooth_nr=1, smooth_dr=1)(p, y))
+    torch.testing.assert_close(
+        batch_dice_loss(p, y), DiceLoss(batch=True, smooth_nr=1, smooth_dr=1)(p, y)
+    )
 
 
 def test_weights_count_voxels_as_often_as_they_say():
@@ -67,7 +71,9 @@ def test_false_foreground_has_a_gradient_where_the_region_is_absent():
 
 
 def test_dice_of_two_empty_masks_is_no_loss():
-    assert dice_loss(torch.zeros(1, 1, 8), torch.zeros(1, 1, 8)).item() == pytest.approx(0, abs=1e-6)
+    assert dice_loss(torch.zeros(1, 1, 8), torch.zeros(1, 1, 8)).item() == pytest.approx(
+        0, abs=1e-6
+    )
 
 
 def test_dice_bce_by_hand():
@@ -116,12 +122,21 @@ def test_a_confident_mistake_keeps_its_gradient_in_half_precision():
 def test_losses_count_only_where_they_are_told():
     p, y = torch.rand(1, 1, 8), torch.ones(1, 1, 8)
     where = torch.tensor([[[1.0] * 4 + [0.0] * 4]])
-    assert dice_loss(p, y, where).item() == pytest.approx(dice_loss(p[..., :4], y[..., :4]).item(), abs=1e-4)
+    assert dice_loss(p, y, where).item() == pytest.approx(
+        dice_loss(p[..., :4], y[..., :4]).item(), abs=1e-4
+    )
 
 
 @pytest.mark.parametrize(
     ("progress", "start", "length", "weight"),
-    [(0, 0, 0, 1), (0.1, 0.2, 0.1, 0), (0.25, 0.2, 0.1, 0.5), (0.3, 0.2, 0.1, 1), (1, 0.2, 0.1, 1), (0.2, 0.2, 0, 1)],
+    [
+        (0, 0, 0, 1),
+        (0.1, 0.2, 0.1, 0),
+        (0.25, 0.2, 0.1, 0.5),
+        (0.3, 0.2, 0.1, 1),
+        (1, 0.2, 0.1, 1),
+        (0.2, 0.2, 0, 1),
+    ],
 )
 def test_ramp_is_a_straight_line(progress, start, length, weight):
     assert ramp(progress, start, length) == pytest.approx(weight)

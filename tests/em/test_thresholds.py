@@ -19,7 +19,9 @@ def at_start(prior, p=P):
 
 
 @pytest.mark.parametrize(
-    "prior", [Normal(mean=0.4), Beta(a=3, b=5), Fixed(threshold=0.3), Uniform()], ids=lambda prior: prior.name()
+    "prior",
+    [Normal(mean=0.4), Beta(a=3, b=5), Fixed(threshold=0.3), Uniform()],
+    ids=lambda prior: prior.name(),
 )
 def test_the_first_posterior_is_the_prior(prior):
     torch.testing.assert_close(at_start(prior).kl, torch.zeros(4, 2), atol=1e-5, rtol=0)
@@ -29,14 +31,18 @@ def test_the_first_posterior_is_the_prior(prior):
 def test_normal_quantiles_are_those_of_a_normal_cut_to_0_and_1(mean, deviation):
     level = torch.tensor([[0.01, 0.3], [0.5, 0.77], [0.9, 0.99], [0.2, 0.6]])
     ours = at_start(Normal(mean=mean, deviation=deviation)).quantile(level)
-    cut = scipy.stats.truncnorm(-mean / deviation, (1 - mean) / deviation, loc=mean, scale=deviation)
+    cut = scipy.stats.truncnorm(
+        -mean / deviation, (1 - mean) / deviation, loc=mean, scale=deviation
+    )
     np.testing.assert_allclose(ours.numpy(), cut.ppf(level.numpy()), atol=1e-4)
 
 
 def test_beta_quantiles_are_scipys_and_its_draws_follow_them():
     posterior = at_start(Beta(a=3, b=6))
     level = torch.full((4, 2), 0.3)
-    np.testing.assert_allclose(posterior.quantile(level).numpy(), scipy.stats.beta.ppf(0.3, 3, 6), atol=1e-4)
+    np.testing.assert_allclose(
+        posterior.quantile(level).numpy(), scipy.stats.beta.ppf(0.3, 3, 6), atol=1e-4
+    )
     wide = at_start(Beta(a=3, b=6), torch.rand(2000, 1, 2))
     drawn = wide.draw(torch.arange(2000)).flatten().numpy()
     assert scipy.stats.kstest(drawn, scipy.stats.beta(3, 6).cdf).pvalue > 0.01
@@ -71,7 +77,9 @@ def test_eq_4_by_hand():
     prior = np.array([0.25, 0.5, 0.25])
     by_hand = np.exp(-(1 - np.array(dice))) * prior
     by_hand /= by_hand.sum()
-    posterior = Categorical(thresholds=(0.2, 0.5, 0.7), weights=(1, 2, 1)).posterior([], p, kl_weight=1.0)
+    posterior = Categorical(thresholds=(0.2, 0.5, 0.7), weights=(1, 2, 1)).posterior(
+        [], p, kl_weight=1.0
+    )
     np.testing.assert_allclose(posterior.chances[0, 0].numpy(), by_hand, atol=1e-4)
     kl = (by_hand * np.log(by_hand / prior)).sum()
     assert posterior.kl.item() == pytest.approx(kl, abs=1e-4)
@@ -88,7 +96,9 @@ def test_eq_7_the_exact_posterior_minimises_the_bound():
     losses = torch.stack([dice_per_image(P, (t < P).float()) for t in thresholds], -1)
 
     def bound(chances):
-        return (chances * losses).sum(-1) + weight * (chances * (chances * len(thresholds)).log()).sum(-1)
+        return (chances * losses).sum(-1) + weight * (
+            chances * (chances * len(thresholds)).log()
+        ).sum(-1)
 
     best = bound(posterior.chances)
     for seed in range(20):

@@ -7,7 +7,16 @@ import pytest
 import torch
 
 from segpl.evaluation import artefacts
-from segpl.evaluation.artefacts import ARTEFACTS, BiasField, Blur, Gamma, Ghosting, Motion, Resolution, Spike
+from segpl.evaluation.artefacts import (
+    ARTEFACTS,
+    BiasField,
+    Blur,
+    Gamma,
+    Ghosting,
+    Motion,
+    Resolution,
+    Spike,
+)
 from segpl.foundation.draws import Stream, generator
 
 SHAPES = {"volume": (48, 40, 16), "thick slices": (48, 40, 3), "one slice": (48, 40, 1)}
@@ -15,9 +24,13 @@ SHAPES = {"volume": (48, 40, 16), "thick slices": (48, 40, 3), "one slice": (48,
 
 def body(shape):
     """A head in an empty field of view: smooth, never negative, with two darker chambers."""
-    x, y, z = torch.meshgrid(*(torch.linspace(-1, 1, n) if n > 1 else torch.zeros(1) for n in shape), indexing="ij")
+    x, y, z = torch.meshgrid(
+        *(torch.linspace(-1, 1, n) if n > 1 else torch.zeros(1) for n in shape), indexing="ij"
+    )
     inside = (x / 0.8) ** 2 + (y / 0.7) ** 2 + (z / 2) ** 2 < 1
-    chambers = sum(torch.exp(-(((x - side) / 0.15) ** 2) - (y / 0.4) ** 2) for side in (-0.25, 0.25))
+    chambers = sum(
+        torch.exp(-(((x - side) / 0.15) ** 2) - (y / 0.4) ** 2) for side in (-0.25, 0.25)
+    )
     return torch.where(inside, 3 + x + 0.5 * y - 2 * chambers, 0)
 
 
@@ -25,7 +38,10 @@ def scan(shape, background=True):
     """Two channels of different contrast, normalised as images are when they are loaded."""
     signal = body(shape) if background else body(shape) + 1
     where = signal > 0
-    channels = [torch.where(where, (c - c[where].mean()) / c[where].std(), 0) for c in (signal, signal.sqrt())]
+    channels = [
+        torch.where(where, (c - c[where].mean()) / c[where].std(), 0)
+        for c in (signal, signal.sqrt())
+    ]
     return torch.stack(channels)[None]
 
 
@@ -45,7 +61,10 @@ def kind(request):
 
 def test_the_change_grows_with_the_severity(kind, x):
     for seed in range(2):
-        changes = [(apply(kind, level, x, seed) - x).abs().mean().item() for level in (0, 0.5, 1, 1.5, 2, 3, 4, 5)]
+        changes = [
+            (apply(kind, level, x, seed) - x).abs().mean().item()
+            for level in (0, 0.5, 1, 1.5, 2, 3, 4, 5)
+        ]
         assert changes[0] == 0
         assert all(weaker < stronger for weaker, stronger in pairwise(changes)), changes
 
@@ -64,7 +83,9 @@ def test_what_is_drawn_comes_from_the_seed_alone(kind, x):
     torch.manual_seed(2)
     assert torch.equal(first, apply(kind, 2.5, x, seed=2**31))
     others = [apply(kind, 2.5, x, seed) for seed in range(8)]
-    assert any(not torch.equal(first, other) for other in others) == (kind is not Blur)  # which draws nothing
+    assert any(not torch.equal(first, other) for other in others) == (
+        kind is not Blur
+    )  # which draws nothing
 
 
 def test_no_global_random_state_is_touched(kind, x):
@@ -110,7 +131,11 @@ def test_the_image_keeps_its_type_and_is_not_changed_in_place(kind, x):
 
 
 DRAWN = {Ghosting: ["num_ghosts", "axis"], BiasField: ["order"], Spike: ["spikes_positions"]}
-STRENGTH = {Motion: ["degrees", "translation"], Ghosting: ["intensity"], BiasField: ["coefficients"]}
+STRENGTH = {
+    Motion: ["degrees", "translation"],
+    Ghosting: ["intensity"],
+    BiasField: ["coefficients"],
+}
 STRENGTH |= {Spike: ["intensity"], Blur: ["std"]}
 
 
@@ -120,7 +145,9 @@ def transforms(monkeypatch):
 
     def collect(kind):
         seen = []
-        monkeypatch.setattr(artefacts, "_simulate", lambda transform, signal: seen.append(transform) or signal)
+        monkeypatch.setattr(
+            artefacts, "_simulate", lambda transform, signal: seen.append(transform) or signal
+        )
         for level in (1.25, 5):
             apply(kind, level, scan(SHAPES["volume"]))
         return seen
@@ -170,7 +197,9 @@ def test_one_axis_is_coarse_the_same_at_every_severity_and_every_axis_may_be():
     found = set()
     for seed in range(12):
         recorded = [Resolution(level).record(signal, generator(seed))[0] for level in (1, 3, 5)]
-        spread = {tuple(len(places.unique()) > 1 for places in each.nonzero().T) for each in recorded}
+        spread = {
+            tuple(len(places.unique()) > 1 for places in each.nonzero().T) for each in recorded
+        }
         assert len(spread) == 1
         assert sum(*spread) == 1
         found |= spread
@@ -206,7 +235,9 @@ def test_stripes_are_a_wave_of_known_height():
     stripes = Spike(2).record(signal, generator(5)) - signal
     height = 0.04 * 2 * signal[signal > 0].mean()
     torch.testing.assert_close(stripes.max(), height, rtol=0.02, atol=0)
-    assert torch.fft.fftn(stripes[0]).abs().gt(1).sum() == 2  # the spike and its mirror, as images are real
+    assert (
+        torch.fft.fftn(stripes[0]).abs().gt(1).sum() == 2
+    )  # the spike and its mirror, as images are real
     torch.testing.assert_close(stripes[..., 0], stripes[..., -1])
 
 
@@ -214,7 +245,10 @@ def test_gamma_is_a_power_and_its_inverse():
     signal = body(SHAPES["volume"])[None]
     powers = {seed: Gamma(5).record(signal, generator(seed)) for seed in range(6)}
     wanted = [signal**np.e, signal ** (1 / np.e)]
-    which = {next(i for i, each in enumerate(wanted) if torch.allclose(power, each)) for power in powers.values()}
+    which = {
+        next(i for i, each in enumerate(wanted) if torch.allclose(power, each))
+        for power in powers.values()
+    }
     assert which == {0, 1}
 
 

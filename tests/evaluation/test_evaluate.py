@@ -23,12 +23,23 @@ from segpl.settings.planning import plan_run
 from segpl.settings.run import read_run
 from segpl.training.loop import train
 
-SMALL = {"steps": 4, "validate_every": 4, "channels": 4, "ratio": 1, "patch": [32, 32], "labelled": 1, "validation": 1}
+SMALL = {
+    "steps": 4,
+    "validate_every": 4,
+    "channels": 4,
+    "ratio": 1,
+    "patch": [32, 32],
+    "labelled": 1,
+    "validation": 1,
+}
 
 
 @pytest.fixture(scope="module")
 def trained(tumours, tmp_path_factory):
-    return train(plan_run(tumours, {"method": "segpl-vi", **SMALL}), tmp_path_factory.mktemp("runs") / "trained")
+    return train(
+        plan_run(tumours, {"method": "segpl-vi", **SMALL}),
+        tmp_path_factory.mktemp("runs") / "trained",
+    )
 
 
 @pytest.fixture
@@ -42,8 +53,13 @@ def test_scores_are_those_of_the_saved_masks(directory):
     innermost = dataset.task.regions[-1]  # painted last, so the label map shows all of it
     for case in dataset.test:
         label = np.asarray(nibabel.load(directory / "masks" / f"{case.name}.nii.gz").dataobj)
-        found, truth = torch.from_numpy(label == innermost.paint)[None], load_truth(case, dataset.task).y[-1:]
-        rows = table[(table["case"] == case.name) & (table["region"] == innermost.name)].set_index("metric")["value"]
+        found, truth = (
+            torch.from_numpy(label == innermost.paint)[None],
+            load_truth(case, dataset.task).y[-1:],
+        )
+        rows = table[(table["case"] == case.name) & (table["region"] == innermost.name)].set_index(
+            "metric"
+        )["value"]
         assert rows["iou"] == pytest.approx(iou(found, truth).item(), nan_ok=True)
         assert rows["hd95"] == pytest.approx(
             surface_scores(found, truth, (2.0, 2.0, 6.0), 1.0).hd95.item(), nan_ok=True
@@ -56,7 +72,19 @@ def test_every_metric_is_there_for_every_case_and_region(directory):
     certainty = {"brier", "nll", "ece", "ece_classwise", "aurc"}
     assert set(table["metric"]) == metrics | certainty | {f"{name}_tempered" for name in certainty}
     assert (table.groupby(["case", "region"]).size() == len(set(table["metric"]))).all()
-    contract = ["run", "method", "seed", "labelled", "subject", "case", "region", "shift", "level", "metric", "value"]
+    contract = [
+        "run",
+        "method",
+        "seed",
+        "labelled",
+        "subject",
+        "case",
+        "region",
+        "shift",
+        "level",
+        "metric",
+        "value",
+    ]
     assert list(table.columns) == contract
 
 
@@ -83,7 +111,9 @@ def test_a_stopped_evaluation_goes_on_and_ends_the_same(directory, monkeypatch, 
         evaluate(directory, shifts=shifts)
     assert not (directory / "scores.csv").exists()
     assert evaluate(directory, shifts=shifts).read_bytes() == expected
-    assert len(calls) == 2 * 4 + 1  # two cases under four shifts, and once the one that was interrupted
+    assert (
+        len(calls) == 2 * 4 + 1
+    )  # two cases under four shifts, and once the one that was interrupted
     assert len(calls) - len(set(calls)) == 1
 
 
@@ -91,7 +121,9 @@ def test_a_wider_sweep_measures_only_what_is_new(directory, monkeypatch):
     evaluate(directory)
     measured, measure = [], Evaluator.measure
     monkeypatch.setattr(
-        Evaluator, "measure", lambda self, case, shift, t: measured.append(shift.name) or measure(self, case, shift, t)
+        Evaluator,
+        "measure",
+        lambda self, case, shift, t: measured.append(shift.name) or measure(self, case, shift, t),
     )
     table = read_table(evaluate(directory, shifts=[Clean(0.0), OutOfDistribution(0.1)]))
     assert set(measured) == {"ood"}
@@ -115,7 +147,12 @@ def test_scans_stored_with_other_axes_score_the_same(directory, tmp_path):
         turn = nibabel.orientations.ornt_transform(stored, nibabel.orientations.axcodes2ornt("PSL"))
         nibabel.save(image.as_reoriented(turn), file)
     expected, found = (read_table(evaluate(directory, data)) for data in (None, turned))
-    assert "".join(nibabel.aff2axcodes(nibabel.load(next((directory / "masks-turned").glob("*"))).affine)) == "PSL"
+    assert (
+        "".join(
+            nibabel.aff2axcodes(nibabel.load(next((directory / "masks-turned").glob("*"))).affine)
+        )
+        == "PSL"
+    )
     np.testing.assert_allclose(found["value"], expected["value"], rtol=1e-5)
 
 
@@ -147,12 +184,16 @@ def test_nobody_whom_the_run_has_seen_is_tested_on_its_own_data_by_name(director
     seen = set(json.loads((directory / "split.json").read_text())["subjects"])
     training = read_dataset(run.data).training
     assert {case.subject for case in training} <= seen
-    monkeypatch.setattr("segpl.evaluation.cases_for_test", lambda *_: read_dataset(run.data).test + training[:1])
+    monkeypatch.setattr(
+        "segpl.evaluation.cases_for_test", lambda *_: read_dataset(run.data).test + training[:1]
+    )
     table = read_table(evaluate(directory, run.data))
     assert not set(table["subject"]) & seen
 
 
-def test_other_data_without_a_test_part_are_scored_whole_but_for_whom_the_run_has_seen(directory, tmp_path):
+def test_other_data_without_a_test_part_are_scored_whole_but_for_whom_the_run_has_seen(
+    directory, tmp_path
+):
     """They may be the run's own, moved; others of a name that the run has not seen are all new to it."""
     moved = shutil.copytree(read_run(directory).data, tmp_path / "moved")
     for part in ("images", "labels"):
@@ -164,13 +205,19 @@ def test_other_data_without_a_test_part_are_scored_whole_but_for_whom_the_run_ha
     for case in labelled[1:]:
         for file in [*moved.glob(f"imagesTr/{case}_*"), moved / f"labelsTr/{case}.nii.gz"]:
             file.rename(file.with_name(f"new_{file.name}"))
-    assert set(read_table(evaluate(directory, moved))["case"]) == {f"new_{case}" for case in labelled[1:]}
+    assert set(read_table(evaluate(directory, moved))["case"]) == {
+        f"new_{case}" for case in labelled[1:]
+    }
 
 
 def test_two_folders_of_one_name_do_not_take_each_others_place(directory, tmp_path):
-    one, other = (shutil.copytree(read_run(directory).data, tmp_path / site / "scans") for site in "ab")
+    one, other = (
+        shutil.copytree(read_run(directory).data, tmp_path / site / "scans") for site in "ab"
+    )
     expected = evaluate(directory, one).read_bytes()
-    with pytest.raises(UserError, match=r"has the scores of .*a/scans, and .*b/scans would take their place"):
+    with pytest.raises(
+        UserError, match=r"has the scores of .*a/scans, and .*b/scans would take their place"
+    ):
         evaluate(directory, other)
     assert evaluate(directory, one).read_bytes() == expected
     own = read_run(directory).data
@@ -193,7 +240,10 @@ def test_other_weights_make_all_numbers_anew(directory):
 def test_images_are_slices_with_their_share_of_foreground(directory):
     evaluate(directory)
     images = read_table(directory / "images.csv")
-    task, case = read_dataset(read_run(directory).data).task, read_dataset(read_run(directory).data).test[0]
+    task, case = (
+        read_dataset(read_run(directory).data).task,
+        read_dataset(read_run(directory).data).test[0],
+    )
     truth = load_truth(case, task).y
     rows = images[(images["case"] == case.name) & (images["metric"] == "iou")]
     assert len(rows) == truth.shape[0] * truth.shape[-1]
@@ -203,14 +253,20 @@ def test_images_are_slices_with_their_share_of_foreground(directory):
 
 def test_the_temperature_is_fitted_on_validation_cases_once(directory, monkeypatch):
     asked, fit = [], Evaluator.temperature
-    monkeypatch.setattr(Evaluator, "temperature", lambda self, cases: asked.append(cases) or fit(self, cases))
+    monkeypatch.setattr(
+        Evaluator, "temperature", lambda self, cases: asked.append(cases) or fit(self, cases)
+    )
     evaluate(directory)
     evaluate(directory, shifts=[Clean(0.0), OutOfDistribution(0.1)])
     ((cases,),) = [asked]
-    assert [case.name for case in cases] == json.loads((directory / "split.json").read_text())["validation"]
+    assert [case.name for case in cases] == json.loads((directory / "split.json").read_text())[
+        "validation"
+    ]
 
 
-def test_without_validation_cases_the_probabilities_are_not_calibrated_and_that_is_said(tumours, tmp_path, capsys):
+def test_without_validation_cases_the_probabilities_are_not_calibrated_and_that_is_said(
+    tumours, tmp_path, capsys
+):
     run = plan_run(tumours, {"method": "supervised", **SMALL, "validation": 0})
     directory = train(run, tmp_path / "run")
     table = read_table(evaluate(directory))
@@ -220,7 +276,9 @@ def test_without_validation_cases_the_probabilities_are_not_calibrated_and_that_
     assert not (directory / "temperature.json").exists()
     assert {"iou", "ece"} <= set(table["metric"])
     assert not [name for name in set(table["metric"]) if name.endswith("_tempered")]
-    with pytest.raises(UserError, match=r"has no validation subjects to fit a temperature on: give a number"):
+    with pytest.raises(
+        UserError, match=r"has no validation subjects to fit a temperature on: give a number"
+    ):
         fitted_temperature(directory)
 
 
@@ -238,10 +296,16 @@ def test_curves_are_shares_and_risk_ends_at_the_error(directory):
     assert curves[["x", "y"]].stack().between(0, 1).all()
     bins = curves[curves["curve"] == "reliability"]
     # the class-wise error is the gap between the two axes, weighted by voxels
-    gaps = (bins["voxels"] * (bins["x"] - bins["y"]).abs()).groupby([bins["case"], bins["region"]]).sum()
+    gaps = (
+        (bins["voxels"] * (bins["x"] - bins["y"]).abs())
+        .groupby([bins["case"], bins["region"]])
+        .sum()
+    )
     expected = gaps / bins["voxels"].groupby([bins["case"], bins["region"]]).sum()
     ece = table[table["metric"] == "ece_classwise"].set_index(["case", "region"])["value"]
-    pd.testing.assert_series_equal(ece.sort_index(), expected.sort_index(), check_names=False, rtol=1e-5)
+    pd.testing.assert_series_equal(
+        ece.sort_index(), expected.sort_index(), check_names=False, rtol=1e-5
+    )
 
 
 def test_samples_go_to_files_of_their_own(directory):
@@ -253,7 +317,9 @@ def test_samples_go_to_files_of_their_own(directory):
 
 
 def test_names_of_subjects_stay_as_they_are(tmp_path):
-    table = pd.DataFrame({"subject": ["007", "NA"], "case": ["1e3", "null"], "value": [0.1, float("nan")]})
+    table = pd.DataFrame(
+        {"subject": ["007", "NA"], "case": ["1e3", "null"], "value": [0.1, float("nan")]}
+    )
     table.to_csv(tmp_path / "scores.csv", index=False)
     read = read_table(tmp_path / "scores.csv")
     assert read["subject"].tolist() == ["007", "NA"]

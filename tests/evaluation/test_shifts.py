@@ -55,7 +55,9 @@ def test_same_seed_same_shift(kind, batch, predict):
 
 
 def test_ood_is_the_papers_mix(batch, predict):
-    half, whole = (OutOfDistribution(level)(batch.x_l, batch.y_l, predict, 3) for level in (0.5, 1.0))
+    half, whole = (
+        OutOfDistribution(level)(batch.x_l, batch.y_l, predict, 3) for level in (0.5, 1.0)
+    )
     torch.testing.assert_close(half, 0.5 * whole + 0.5 * batch.x_l)
     other = OutOfDistribution(1.0)(batch.x_l, batch.y_l, predict, 4)
     assert not torch.allclose(whole, other)
@@ -108,7 +110,9 @@ def test_pgd_is_at_least_as_strong_as_fgsm_on_every_image(epsilon, batch, networ
 def test_more_steps_are_never_weaker(batch, predict):
     few, many = (PGD(0.3, steps)(batch.x_l, batch.y_l, predict, 0) for steps in (2, 6))
     assert (losses(many, batch.y_l, predict) >= losses(few, batch.y_l, predict)).all()
-    assert torch.equal(PGD(0.3, 1)(batch.x_l, batch.y_l, predict, 0), FGSM(0.3)(batch.x_l, batch.y_l, predict, 0))
+    assert torch.equal(
+        PGD(0.3, 1)(batch.x_l, batch.y_l, predict, 0), FGSM(0.3)(batch.x_l, batch.y_l, predict, 0)
+    )
 
 
 def rise(aim, batch, predict):
@@ -136,7 +140,9 @@ def test_an_attack_reaches_every_member_of_an_ensemble(batch, network):
 
     for hidden in range(3):
         others = torch.arange(3) != hidden
-        assert rise(predict, batch, predict) > 1.01 * rise(lambda x, seen=others: predict(x)[seen], batch, predict)
+        assert rise(predict, batch, predict) > 1.01 * rise(
+            lambda x, seen=others: predict(x)[seen], batch, predict
+        )
 
 
 def test_an_attack_reaches_the_thresholds_of_segpl_vi(batch, network):
@@ -175,12 +181,24 @@ def test_every_method_can_be_attacked(method, batch, network):
 @pytest.fixture(scope="module")
 def trained(tumours, tmp_path_factory):
     """A network that has learned something, and the slices of the test subjects that have every region."""
-    settings = {"patch": [64, 64], "channels": 4, "ratio": 1, "steps": 60, "validate_every": 60, "learning_rate": 0.03}
+    settings = {
+        "patch": [64, 64],
+        "channels": 4,
+        "ratio": 1,
+        "steps": 60,
+        "validate_every": 60,
+        "learning_rate": 0.03,
+    }
     run = plan_run(tumours, settings | {"method": {"name": "supervised", "objective": "dice"}})
     train(run, directory := tmp_path_factory.mktemp("run") / "run")
     model, dataset = load_model(directory, run).requires_grad_(False).eval(), read_dataset(tumours)
-    volumes = [load(case, dataset.task, run.preparation) for case in cases_for_test(dataset, run.seed)]
-    x, y = (torch.cat([volume[part].permute(3, 0, 1, 2).float() for volume in volumes]) for part in (1, 2))
+    volumes = [
+        load(case, dataset.task, run.preparation) for case in cases_for_test(dataset, run.seed)
+    ]
+    x, y = (
+        torch.cat([volume[part].permute(3, 0, 1, 2).float() for volume in volumes])
+        for part in (1, 2)
+    )
     whole = y.flatten(2).any(2).all(1)
     return x[whole], y[whole], lambda x: run.method.predict(model, x)
 
@@ -202,11 +220,17 @@ def named(*texts):
 def test_what_is_named_is_what_is_applied():
     assert named() == [("clean", 0)]
     assert named("ood=0.1", "fgsm=0.05") == [("clean", 0), ("ood", 0.1), ("fgsm", 0.05)]
-    assert [type(shift) for shift in parse_shifts(["pgd=1", "motion=1"])] == [Clean, PGD, KINDS["motion"]]
+    assert [type(shift) for shift in parse_shifts(["pgd=1", "motion=1"])] == [
+        Clean,
+        PGD,
+        KINDS["motion"],
+    ]
 
 
 def test_a_sweep_has_both_ends_and_short_numbers():
-    assert named("ood=0:0.1:6")[1:] == [("ood", level) for level in (0, 0.02, 0.04, 0.06, 0.08, 0.1)]
+    assert named("ood=0:0.1:6")[1:] == [
+        ("ood", level) for level in (0, 0.02, 0.04, 0.06, 0.08, 0.1)
+    ]
     assert named("motion=5:1:3")[1:] == [("motion", 5), ("motion", 3), ("motion", 1)]
 
 
@@ -218,14 +242,33 @@ def test_a_name_alone_is_its_usual_levels_and_all_is_everything():
 
 
 def test_the_same_shift_twice_is_one():
-    assert named("ood=0.1", "ood=0.1", "fgsm=0.1", "ood=0.05:0.1:2")[1:] == [("ood", 0.1), ("fgsm", 0.1), ("ood", 0.05)]
+    assert named("ood=0.1", "ood=0.1", "fgsm=0.1", "ood=0.05:0.1:2")[1:] == [
+        ("ood", 0.1),
+        ("fgsm", 0.1),
+        ("ood", 0.05),
+    ]
     assert named("all", "motion=3", "ood=0.06") == named("all")
 
 
-WRONG = ["fog=1", "ood=much", "0.1", "ood=", "=1", "", "clean", "clean=1", "all=1", "all=", "ood=0:1", "ood=0:1:2:3"]
+WRONG = [
+    "fog=1",
+    "ood=much",
+    "0.1",
+    "ood=",
+    "=1",
+    "",
+    "clean",
+    "clean=1",
+    "all=1",
+    "all=",
+    "ood=0:1",
+    "ood=0:1:2:3",
+]
 
 
-@pytest.mark.parametrize("text", [*WRONG, "ood=0:1:1", "ood=0:1:2.5", "ood=0:1:1000", "ood=a:1:2", "Motion", "ood==1"])
+@pytest.mark.parametrize(
+    "text", [*WRONG, "ood=0:1:1", "ood=0:1:2.5", "ood=0:1:1000", "ood=a:1:2", "Motion", "ood==1"]
+)
 def test_a_shift_that_is_none(text):
     with pytest.raises(UserError) as error:
         parse_shifts(["ood=0.1", text])
@@ -235,7 +278,11 @@ def test_a_shift_that_is_none(text):
 
 @pytest.mark.parametrize(
     ("text", "range_"),
-    [("ood=-1", "ood go from 0 to 1"), ("ood=1.1", "ood go from 0 to 1"), ("ood=nan", "ood go from 0 to 1")]
+    [
+        ("ood=-1", "ood go from 0 to 1"),
+        ("ood=1.1", "ood go from 0 to 1"),
+        ("ood=nan", "ood go from 0 to 1"),
+    ]
     + [("fgsm=inf", "fgsm go from 0 upwards"), ("pgd=-0.1:0.1:3", "pgd go from 0 upwards")]
     + [(f"{name}=5.1", f"{name} go from 0 to 5") for name in list(KINDS)[3:]]
     + [("gamma=1:6:6", "gamma go from 0 to 5"), ("spike=0:inf:3", "spike go from 0 to 5")],

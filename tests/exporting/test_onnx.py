@@ -21,9 +21,14 @@ from segpl.settings.planning import plan_run
 from segpl.training.loop import train
 
 FLAT, DEEP = (16, 16), (16, 16, 4)
-EVERY = [(method, FLAT) for method in METHODS] + [(method, DEEP) for method in ("segpl", "segpl-em", "deep-ensemble")]
+EVERY = [(method, FLAT) for method in METHODS] + [
+    (method, DEEP) for method in ("segpl", "segpl-em", "deep-ensemble")
+]
 """All methods in 2D; in 3D, where thresholds are tested too, one network, an averaged one, and several."""
-THRESHOLDS = [{"name": "segpl-vi", "prior": {"name": name}} for name in ("normal", "confident", "categorical", "beta")]
+THRESHOLDS = [
+    {"name": "segpl-vi", "prior": {"name": name}}
+    for name in ("normal", "confident", "categorical", "beta")
+]
 
 
 def outputs(file, image):
@@ -36,10 +41,14 @@ def assert_same_prediction(directory, file):
     trained = read_trained(directory)
     for size in (1, 2, 5):
         image = 3 * torch.rand(size, 2, *trained.run.patch) - 1
-        torch.testing.assert_close(outputs(file, image), prediction(trained)(image), atol=1e-4, rtol=0)
+        torch.testing.assert_close(
+            outputs(file, image), prediction(trained)(image), atol=1e-4, rtol=0
+        )
 
 
-@pytest.mark.parametrize(("method", "patch"), EVERY, ids=lambda value: value if value in METHODS else f"{len(value)}D")
+@pytest.mark.parametrize(
+    ("method", "patch"), EVERY, ids=lambda value: value if value in METHODS else f"{len(value)}D"
+)
 def test_every_method_predicts_in_onnxruntime_what_it_predicts_here(method, patch, drawn, tmp_path):
     members = {"members": 2} if method == "deep-ensemble" else {}
     directory = drawn({"name": method, **members}, patch)
@@ -65,18 +74,25 @@ def test_thresholds_are_learnt_ones_whatever_the_prior(method, drawn, tmp_path):
     trained = read_trained(directory)
     image = torch.randn(3, 2, *patch)
     plain = trained.model["theta"](image).sigmoid()
-    assert (prediction(trained)(image) - plain).abs().max() > 0.01, "the threshold does not matter, so nothing is shown"
+    assert (prediction(trained)(image) - plain).abs().max() > 0.01, (
+        "the threshold does not matter, so nothing is shown"
+    )
     assert_same_prediction(directory, export_onnx(directory, tmp_path / "model.onnx"))
 
 
 def test_the_file_says_what_it_takes_and_gives(drawn, tmp_path):
-    directory = drawn("cps", (16, 16, 4), spacing=(1.0, 1.0, 3.0), window=(-100, 300), orientation="LPS")
+    directory = drawn(
+        "cps", (16, 16, 4), spacing=(1.0, 1.0, 3.0), window=(-100, 300), orientation="LPS"
+    )
     model = onnx.load(export_onnx(directory, tmp_path / "new/model.onnx"))
     notes = {each.key: json.loads(each.value) for each in model.metadata_props}
     assert "resampled to 1 x 1 x 3 mm" in notes.pop("preparation")
     assert notes == {
         "channels": ["T1", "FLAIR"],
-        "regions": [{"name": "whole", "values": [1, 2], "paint": 1}, {"name": "core", "values": [2], "paint": 2}],
+        "regions": [
+            {"name": "whole", "values": [1, 2], "paint": 1},
+            {"name": "core", "values": [2], "paint": 2},
+        ],
         "patch": [16, 16, 4],
         "spacing": [1.0, 1.0, 3.0],
         "window": [-100, 300],
@@ -86,14 +102,18 @@ def test_the_file_says_what_it_takes_and_gives(drawn, tmp_path):
     }
     image, p = model.graph.input[0], model.graph.output[0]
     assert (image.name, p.name) == ("image", "probabilities")
-    sizes = [[d.dim_param or d.dim_value for d in each.type.tensor_type.shape.dim] for each in (image, p)]
+    sizes = [
+        [d.dim_param or d.dim_value for d in each.type.tensor_type.shape.dim] for each in (image, p)
+    ]
     assert sizes == [["batch", 2, 16, 16, 4], ["batch", 2, 16, 16, 4]]
 
 
 def test_a_model_that_differs_leaves_no_file(drawn, tmp_path, monkeypatch):
     directory = drawn("segpl-vi")
     monkeypatch.setitem(ONNX, torch.erfinv, lambda y: 0 * y)
-    with pytest.raises(RuntimeError, match=r"ONNX program differs from the run by 0\.\d+, so it was not written"):
+    with pytest.raises(
+        RuntimeError, match=r"ONNX program differs from the run by 0\.\d+, so it was not written"
+    ):
         export_onnx(directory, tmp_path / "out/model.onnx")
     assert not any((tmp_path / "out").iterdir())
 
@@ -122,4 +142,6 @@ def test_erfinv_is_torchs():
 @pytest.mark.parametrize("size", [(8, 8), (5, 3), (20, 1)])
 def test_average_pooling_is_torchs(size):
     x = torch.randn(2, 3, 20, 9)
-    torch.testing.assert_close(average_pool(x, size), torch.nn.functional.adaptive_avg_pool2d(x, size))
+    torch.testing.assert_close(
+        average_pool(x, size), torch.nn.functional.adaptive_avg_pool2d(x, size)
+    )

@@ -72,7 +72,10 @@ def test_a_folder_is_there_as_a_whole(tmp_path):
 
 def test_a_folder_that_holds_something_is_not_replaced(tmp_path):
     write_text(tmp_path / "folder/mine", "precious")
-    with pytest.raises(UserError, match="folder cannot be written"), draft(tmp_path / "folder") as place:
+    with (
+        pytest.raises(UserError, match="folder cannot be written"),
+        draft(tmp_path / "folder") as place,
+    ):
         write_text(place / "other", "content")
     assert [file.name for file in tmp_path.rglob("*")] == ["folder", "mine"]
 
@@ -86,7 +89,9 @@ def test_a_draft_keeps_the_ending_and_is_hidden(tmp_path):
 
 def test_nothing_else_renames_files():
     """One way to write a file as a whole."""
-    other = re.compile(r"os\.(replace|rename)\(|\.(rename|replace)\((file|folder|entry|path|target)\)")
+    other = re.compile(
+        r"os\.(replace|rename)\(|\.(rename|replace)\((file|folder|entry|path|target)\)"
+    )
     found = []
     for file in SOURCE.rglob("*.py"):
         if other.search(file.read_text(encoding="utf-8")):

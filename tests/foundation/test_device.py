@@ -13,7 +13,11 @@ EXPORTED = SOURCE / "exporting/bundle.py"
 
 
 def test_nothing_else_asks_torch_for_a_gpu():
-    asking = {file for file in SOURCE.rglob("*.py") if "cuda.is_available" in file.read_text(encoding="utf-8")}
+    asking = {
+        file
+        for file in SOURCE.rglob("*.py")
+        if "cuda.is_available" in file.read_text(encoding="utf-8")
+    }
     assert asking == {SOURCE / "foundation/device.py", EXPORTED}
 
 

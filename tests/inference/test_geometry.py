@@ -32,7 +32,9 @@ def dice(first, second):
 
 def stored(image, codes):
     """The same scan with its axes in another order or direction."""
-    return image.as_reoriented(nibabel.orientations.ornt_transform(axcodes2ornt("RAS"), axcodes2ornt(codes)))
+    return image.as_reoriented(
+        nibabel.orientations.ornt_transform(axcodes2ornt("RAS"), axcodes2ornt(codes))
+    )
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +46,9 @@ def expected(shifted, canonical, phantom):
 
 @pytest.mark.parametrize("codes", ["RAS", "LPS", "LAS", "RAI", "PSR", "SLA", "ASL"])
 @pytest.mark.parametrize("degrees", [0, 25])
-def test_a_flipped_permuted_or_oblique_scan_gets_the_same_mask(codes, degrees, shifted, canonical, expected, tmp_path):
+def test_a_flipped_permuted_or_oblique_scan_gets_the_same_mask(
+    codes, degrees, shifted, canonical, expected, tmp_path
+):
     oblique = nibabel.Nifti1Image(np.asarray(canonical.dataobj), turned(degrees) @ canonical.affine)
     scan = stored(oblique, codes)
     nibabel.save(scan, tmp_path / "scan.nii.gz")
@@ -56,7 +60,9 @@ def test_a_flipped_permuted_or_oblique_scan_gets_the_same_mask(codes, degrees, s
     np.testing.assert_array_equal(np.asarray(mask.dataobj) == 5, np.asarray(as_found.dataobj) == 1)
 
 
-def test_without_an_orientation_the_same_network_would_look_on_the_wrong_side(shifted, canonical, phantom):
+def test_without_an_orientation_the_same_network_would_look_on_the_wrong_side(
+    shifted, canonical, phantom
+):
     """What the tests above are worth: the stand-in network tells left from right."""
     scan = stored(canonical, "LPS")
     blind = replace(shifted, run=replace(shifted.run, orientation=None))
@@ -66,7 +72,9 @@ def test_without_an_orientation_the_same_network_would_look_on_the_wrong_side(sh
 
 
 @pytest.mark.parametrize("factors", [(2, 2, 1), (1, 1, 2), (2, 1, 2)])
-def test_another_spacing_costs_less_than_a_hundredth_of_dice(factors, shifted, canonical, phantom, expected):
+def test_another_spacing_costs_less_than_a_hundredth_of_dice(
+    factors, shifted, canonical, phantom, expected
+):
     """The phantom on a finer, anisotropic, oblique and flipped grid, against its truth on that grid."""
     affine = turned(20) @ canonical.affine @ np.diag([*(1 / np.array(factors)), 1])
     finer = [np.kron(values, np.ones(factors, np.int16)) for values in phantom]
@@ -76,8 +84,13 @@ def test_another_spacing_costs_less_than_a_hundredth_of_dice(factors, shifted, c
 
 
 @pytest.mark.parametrize("degrees", [0, 25])
-def test_the_same_scan_gets_the_same_mask_in_every_format(degrees, shifted, canonical, expected, tmp_path):
-    oblique = stored(nibabel.Nifti1Image(np.asarray(canonical.dataobj), turned(degrees) @ canonical.affine), "LPS")
+def test_the_same_scan_gets_the_same_mask_in_every_format(
+    degrees, shifted, canonical, expected, tmp_path
+):
+    oblique = stored(
+        nibabel.Nifti1Image(np.asarray(canonical.dataobj), turned(degrees) @ canonical.affine),
+        "LPS",
+    )
     nibabel.save(oblique, tmp_path / "a.nii.gz")
     values = np.asarray(oblique.dataobj)
     image = to_itk((values - values.min()).astype(np.uint16), oblique.affine) + int(values.min())
@@ -85,7 +98,12 @@ def test_the_same_scan_gets_the_same_mask_in_every_format(degrees, shifted, cano
     for ending in ("mha", "nrrd"):
         SimpleITK.WriteImage(image, str(tmp_path / f"a.{ending}"))
     series = write_series(tmp_path / "series", image)
-    for scan in (oblique, image, *(tmp_path / f"a.{ending}" for ending in ("nii.gz", "mha", "nrrd")), series):
+    for scan in (
+        oblique,
+        image,
+        *(tmp_path / f"a.{ending}" for ending in ("nii.gz", "mha", "nrrd")),
+        series,
+    ):
         found = shifted.predict(scan)
         np.testing.assert_array_equal(found.mask == 5, np.flip(expected, (0, 1)))
         np.testing.assert_allclose(found.affine, oblique.affine, atol=1e-4)
@@ -143,7 +161,9 @@ def read_image_of(values):
 
 def test_a_scan_that_says_nothing_of_its_place_is_not_turned():
     image = Image(Path("scan"), np.arange(24).reshape(1, 2, 3, 4), np.eye(4))
-    np.testing.assert_array_equal(Frame((2, 3, 4), np.eye(4), "LPS").reoriented(image).values, image.values)
+    np.testing.assert_array_equal(
+        Frame((2, 3, 4), np.eye(4), "LPS").reoriented(image).values, image.values
+    )
 
 
 def test_the_orientation_is_that_of_the_training_images(run_directory):

@@ -39,7 +39,9 @@ def test_entropy_in_bits():
     assert ENTROPY[packed(torch.tensor([0.11]))[0]] == pytest.approx(0.5, abs=1e-3)
 
 
-@pytest.mark.parametrize("shape", [(20, 24, 13), (7, 9, 5), (31, 40, 26), (10, 30, 13), (20, 24, 1), (20, 24, 30)])
+@pytest.mark.parametrize(
+    "shape", [(20, 24, 13), (7, 9, 5), (31, 40, 26), (10, 30, 13), (20, 24, 1), (20, 24, 30)]
+)
 def test_resampling_slab_by_slab_is_resampling(shape, slab):
     p = torch.stack([smooth(), smooth()])
     found = unpacked(resampled(packed(p), shape))
@@ -55,7 +57,9 @@ def test_numbers_of_a_hand_worked_case():
     assert found.volume_high_ml == pytest.approx(6 * 0.04)
     assert found.expected_dice == pytest.approx(2 * 3.56 / (3.96 + 4), abs=1e-4)
     entropies = [-q * np.log2(q) - (1 - q) * np.log2(1 - q) for q in (0.1, 0.6, 0.96, 0.3)]
-    assert found.uncertainty == pytest.approx(sum(entropies) / 8, abs=1e-4), "the mask, two voxels before, two after"
+    assert found.uncertainty == pytest.approx(sum(entropies) / 8, abs=1e-4), (
+        "the mask, two voxels before, two after"
+    )
     assert np.isnan(found.variance)
 
 
@@ -67,17 +71,23 @@ def test_numbers_of_a_volume_are_the_plain_formulas(slab):
     near = distance_transform_edt(~mask, sampling=spacing) <= MARGIN
     entropy = -values * np.log2(values) - (1 - values) * np.log2(1 - values)
     assert found.volume_ml == pytest.approx(mask.sum() * np.prod(spacing) / 1000)
-    assert found.expected_dice == pytest.approx(2 * values[mask].sum() / (values.sum() + mask.sum()), rel=1e-4)
+    assert found.expected_dice == pytest.approx(
+        2 * values[mask].sum() / (values.sum() + mask.sum()), rel=1e-4
+    )
     assert found.uncertainty == pytest.approx(entropy[near].mean(), rel=1e-4)
     assert found.variance == pytest.approx(variance.numpy()[near].mean(), rel=1e-4)
 
 
 def test_near_is_within_the_margin_of_the_mask(slab):
-    p = torch.where(torch.rand(30, 28, 17, generator=torch.Generator().manual_seed(1)) > 0.998, 0.9, 0.2)
+    p = torch.where(
+        torch.rand(30, 28, 17, generator=torch.Generator().manual_seed(1)) > 0.998, 0.9, 0.2
+    )
     p[:, :, 12:] = 0.2
     spacing = (0.9, 1.3, 2.2)
     expected = distance_transform_edt((p <= 0.5).numpy(), sampling=spacing) <= MARGIN
-    found = np.concatenate([nearby(packed(p), part, spacing) for part in level.parts(p.shape)], axis=2)
+    found = np.concatenate(
+        [nearby(packed(p), part, spacing) for part in level.parts(p.shape)], axis=2
+    )
     np.testing.assert_array_equal(found, expected)
 
 

@@ -38,7 +38,14 @@ def megabytes(function):
     """What a call holds at most, beyond what was held before."""
 
     def held(kind):
-        return int(re.search(rf"{kind}:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="utf-8"))[1]) / 1000
+        return (
+            int(
+                re.search(
+                    rf"{kind}:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="utf-8")
+                )[1]
+            )
+            / 1000
+        )
 
     gc.collect()
     PEAK.write_text("5")  # Linux forgets the peak so far
@@ -47,7 +54,9 @@ def megabytes(function):
     return held("VmHWM") - before
 
 
-@pytest.mark.skipif(not PEAK.exists(), reason="only Linux can be asked for the peak of a part of a program")
+@pytest.mark.skipif(
+    not PEAK.exists(), reason="only Linux can be asked for the peak of a part of a program"
+)
 def test_memory_stays_below_the_formula(predictor, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "slabs", partial(slabs, voxels=2**17))
     monkeypatch.setattr(level, "SLAB", 2**17)

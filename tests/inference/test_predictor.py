@@ -36,12 +36,18 @@ def test_the_examples_in_the_docstrings(run_directory, tmp_path):
 
 
 @pytest.mark.parametrize("samples", [1, 3])
-def test_the_prediction_is_what_the_windows_of_the_whole_volume_say(samples, run_directory, together):
+def test_the_prediction_is_what_the_windows_of_the_whole_volume_say(
+    samples, run_directory, together
+):
     """Against the plain way: all samples of the whole volume in memory."""
     model = load(run_directory)
     x = load_case(Case("a", "a", (together,)), model.task, model.run.preparation).x
     with torch.no_grad():
-        p = reference_volume(lambda window: model.run.method.predict(model.model, window, samples), x, model.run.patch)
+        p = reference_volume(
+            lambda window: model.run.method.predict(model.model, window, samples),
+            x,
+            model.run.patch,
+        )
     found = model.predict(together, samples=samples)
     np.testing.assert_allclose(found.probability, p.mean(0), atol=1e-4)
     sure = ((p.mean(0) - 0.5).abs() > 1e-4).all(0).numpy()
@@ -50,16 +56,22 @@ def test_the_prediction_is_what_the_windows_of_the_whole_volume_say(samples, run
     assert (found.variance is None) == (samples == 1)
 
 
-def test_uncertainty_is_the_entropy_of_the_mean_and_variance_that_of_the_samples(run_directory, together):
+def test_uncertainty_is_the_entropy_of_the_mean_and_variance_that_of_the_samples(
+    run_directory, together
+):
     found = load(run_directory).predict(together, samples=5)
     p = found.probability.astype(np.float64)
-    np.testing.assert_allclose(found.uncertainty, -p * np.log2(p) - (1 - p) * np.log2(1 - p), atol=1e-5)
+    np.testing.assert_allclose(
+        found.uncertainty, -p * np.log2(p) - (1 - p) * np.log2(1 - p), atol=1e-5
+    )
     assert 0 < found.variance.max() <= 0.25
 
 
 def test_a_sure_threshold_gives_the_same_mask_with_samples_and_without(save_run, together):
     """SegPL-VI whose posterior has no spread."""
-    model = load(save_run(method={"name": "segpl-vi", "prior": {"name": "fixed", "threshold": 0.5}}))
+    model = load(
+        save_run(method={"name": "segpl-vi", "prior": {"name": "fixed", "threshold": 0.5}})
+    )
     alone, several = model.predict(together), model.predict(together, samples=5)
     np.testing.assert_array_equal(alone.mask, several.mask)
     assert 0 < (alone.mask > 0).mean() < 1
@@ -88,13 +100,17 @@ def test_temperature_acts_on_every_sample(save_run, together):
     model = load(save_run(method={"name": "deep-ensemble", "members": 2}, patch=[64, 64]))
     x = load_case(Case("a", "a", (together,)), model.task, model.run.preparation).x
     with torch.no_grad():
-        p = reference_volume(lambda window: model.run.method.predict(model.model, window, 2), x, model.run.patch)
+        p = reference_volume(
+            lambda window: model.run.method.predict(model.model, window, 2), x, model.run.patch
+        )
     found = model.predict(together, samples=2, temperature=0.2)
     np.testing.assert_allclose(found.probability, tempered(p, 0.2).mean(0), atol=2e-5)
     np.testing.assert_allclose(found.variance, tempered(p, 0.2).var(0, correction=0), atol=2e-5)
 
 
-def test_a_prediction_is_saved_in_the_values_of_the_training_data(run_directory, together, tmp_path):
+def test_a_prediction_is_saved_in_the_values_of_the_training_data(
+    run_directory, together, tmp_path
+):
     found = load(run_directory).predict(together, samples=2)
     found.save(tmp_path / "mask.nii.gz")
     found.save_probability(tmp_path / "p.nii.gz")
@@ -119,9 +135,15 @@ def test_volumes_count_nested_regions_whole(shifted, phantom):
 @pytest.mark.parametrize(
     ("shape", "complaint"),
     [
-        ((40, 40), r"the ndarray is a 2D image, but the run was trained on volumes: give scans like those"),
+        (
+            (40, 40),
+            r"the ndarray is a 2D image, but the run was trained on volumes: give scans like those",
+        ),
         ((2, 40, 40, 8), r"the ndarray has 2 channels, but the task has 1 \(MR\): give as many"),
-        ((2, 2, 2, 2, 2), r"the ndarray has an array of shape \(2, 2, 2, 2, 2\): save it as \[X, Y\]"),
+        (
+            (2, 2, 2, 2, 2),
+            r"the ndarray has an array of shape \(2, 2, 2, 2, 2\): save it as \[X, Y\]",
+        ),
     ],
 )
 def test_arrays_that_do_not_fit(shape, complaint, shifted):

@@ -4,7 +4,12 @@ import pytest
 import torch
 
 from segpl.foundation.errors import UserError
-from segpl.inference.temperature import fit_temperature, read_temperature, save_temperature, tempered
+from segpl.inference.temperature import (
+    fit_temperature,
+    read_temperature,
+    save_temperature,
+    tempered,
+)
 
 
 def overconfident(factor: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -30,7 +35,9 @@ def test_temperature_moves_no_mask_and_orders_confidence():
 
 
 def test_temperature_by_hand():
-    assert tempered(torch.tensor([0.8]), 2.0).item() == pytest.approx(2 / 3)  # sqrt(0.8 / 0.2) = 2 to 1
+    assert tempered(torch.tensor([0.8]), 2.0).item() == pytest.approx(
+        2 / 3
+    )  # sqrt(0.8 / 0.2) = 2 to 1
 
 
 @pytest.mark.parametrize("factor", [0.5, 1.0, 3.0])
@@ -47,7 +54,9 @@ def test_the_fit_agrees_with_gradient_descent_on_the_voxels():
 
     def loss():
         optimiser.zero_grad()
-        value = torch.nn.functional.binary_cross_entropy_with_logits(p.logit(eps=1e-7) / scale.exp(), truth.float())
+        value = torch.nn.functional.binary_cross_entropy_with_logits(
+            p.logit(eps=1e-7) / scale.exp(), truth.float()
+        )
         value.backward()
         return value
 
@@ -60,7 +69,9 @@ def test_the_fit_agrees_with_gradient_descent_on_the_voxels():
 def test_saturated_probabilities_keep_the_fit_finite():
     p = torch.tensor([[0.0, 1.0, 1.0, 0.0]])
     fitted = fit_temperature([(p, torch.tensor([[False, True, False, True]]))])
-    assert fitted["temperature"] == pytest.approx(20, rel=0.01)  # half wrong at full confidence: as unsure as allowed
+    assert fitted["temperature"] == pytest.approx(
+        20, rel=0.01
+    )  # half wrong at full confidence: as unsure as allowed
 
 
 def test_saved_and_read(tmp_path):

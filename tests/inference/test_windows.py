@@ -60,7 +60,11 @@ def test_slabs_are_as_thin_as_windows_allow():
 
 
 def test_a_later_region_covers_an_earlier_one():
-    regions = (Region("whole", (1, 2, 4), 2), Region("core", (1, 4), 1), Region("enhancing", (4,), 4))
+    regions = (
+        Region("whole", (1, 2, 4), 2),
+        Region("core", (1, 4), 1),
+        Region("enhancing", (4,), 4),
+    )
     found = torch.tensor([[1, 1, 1, 0, 0], [0, 1, 1, 1, 0], [0, 0, 1, 0, 0]], dtype=torch.bool)
     assert fold(found, regions).tolist() == [2, 1, 4, 1, 0]
     assert fold(found, regions).dtype == np.uint8

@@ -24,13 +24,19 @@ def test_losses_are_finite_and_add_up(kind, network, batch):
     method, model = built(kind, network)
     losses = method.losses(model, batch, progress=0.5)
     assert all(torch.isfinite(term) for term in losses.terms.values())
-    assert losses.total.item() == pytest.approx(sum(term.item() for term in losses.terms.values()), rel=1e-5)
+    assert losses.total.item() == pytest.approx(
+        sum(term.item() for term in losses.terms.values()), rel=1e-5
+    )
 
 
 def test_every_trainable_weight_gets_a_gradient(kind, network, batch):
     method, model = built(kind, network)
     method.losses(model, batch, progress=1.0).total.backward()
-    idle = [name for name, weight in model.named_parameters() if weight.requires_grad and not moved(weight)]
+    idle = [
+        name
+        for name, weight in model.named_parameters()
+        if weight.requires_grad and not moved(weight)
+    ]
     assert not idle
 
 
@@ -48,7 +54,8 @@ def test_predictions_are_probabilities(kind, network, batch, patch):
 
 def test_same_seed_same_loss(kind, network, batch):
     first, again = (
-        method.losses(model, batch, 0.7).total for method, model in [built(kind, network) for _ in range(2)]
+        method.losses(model, batch, 0.7).total
+        for method, model in [built(kind, network) for _ in range(2)]
     )
     assert torch.equal(first, again)
 
@@ -82,7 +89,9 @@ def test_says_whether_unlabelled_images_have_a_part_in_its_weights(kind, network
     for images in (batch.x_u, batch.x_u.flip(-1) + 1):
         method, model = built(kind, network, **settings)
         method.losses(model, batch._replace(x_u=images), progress=1.0).total.backward()
-        gradients.append(torch.cat([w.grad.flatten() for w in model.parameters() if w.grad is not None]))
+        gradients.append(
+            torch.cat([w.grad.flatten() for w in model.parameters() if w.grad is not None])
+        )
     learns = not torch.equal(*gradients)
     assert method.learns_from_unlabelled() == learns
     assert kind().learns_from_unlabelled() == kind().uses_unlabelled()

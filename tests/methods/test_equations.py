@@ -19,7 +19,10 @@ from segpl.methods.supervised import Supervised
 def gradients(method, model, batch, progress=1.0):
     model.zero_grad()
     method.losses(model, batch, progress).total.backward()
-    return {name.removeprefix("theta."): weight.grad.clone() for name, weight in model.named_parameters()}
+    return {
+        name.removeprefix("theta."): weight.grad.clone()
+        for name, weight in model.named_parameters()
+    }
 
 
 def test_a_batch_has_no_room_for_labels_of_unlabelled_images():
@@ -74,7 +77,10 @@ def without_spread(method, network):
 def test_segpl_vi_without_spread_at_one_half_is_segpl(network, batch):
     method = SegPLVI(alpha=0.7)
     model = without_spread(method, network)
-    ours, theirs = gradients(method, model, batch), gradients(SegPL(alpha=0.7), model["theta"], batch)
+    ours, theirs = (
+        gradients(method, model, batch),
+        gradients(SegPL(alpha=0.7), model["theta"], batch),
+    )
     for name, gradient in theirs.items():
         torch.testing.assert_close(ours[name], gradient, msg=name)
     p = method.predict(model, batch.x_u, samples=3)
@@ -90,10 +96,13 @@ def test_eq_8_kl_equals_torch_distributions():
         - 0.5
     )
     numbers = [torch.full((1, 1), log(mu / (1 - mu))), torch.full((1, 1), log(sigma))]
-    posterior = Normal(mean=mu_beta, deviation=sigma_beta).posterior(numbers, torch.rand(1, 1, 4, 4), kl_weight=1.0)
+    posterior = Normal(mean=mu_beta, deviation=sigma_beta).posterior(
+        numbers, torch.rand(1, 1, 4, 4), kl_weight=1.0
+    )
     torch.testing.assert_close(posterior.kl.squeeze(), eq_8)
     torch.testing.assert_close(
-        kl_divergence(distributions.Normal(mu, sigma), distributions.Normal(mu_beta, sigma_beta)), eq_8
+        kl_divergence(distributions.Normal(mu, sigma), distributions.Normal(mu_beta, sigma_beta)),
+        eq_8,
     )
 
 
@@ -103,7 +112,12 @@ def test_eq_8_is_eq_3_plus_the_kl(network, batch):
     torch.nn.init.constant_(model["phi"].numbers[0].bias, 1.0)  # off the prior
     losses = method.losses(model, batch, 1.0)
     mu, log_sigma = model["phi"](model["theta"].features(batch.x_u))
-    eq_8 = log(0.1) - log_sigma + (log_sigma.exp() ** 2 + (mu.sigmoid() - 0.4) ** 2) / (2 * 0.1**2) - 0.5
+    eq_8 = (
+        log(0.1)
+        - log_sigma
+        + (log_sigma.exp() ** 2 + (mu.sigmoid() - 0.4) ** 2) / (2 * 0.1**2)
+        - 0.5
+    )
     torch.testing.assert_close(losses.terms["kl"], eq_8.mean())
     p_u = model["theta"](batch.x_u).sigmoid()
     torch.testing.assert_close(losses.terms["unlabelled"], 0.5 * dice_loss(p_u, losses.y_u))

@@ -24,7 +24,9 @@ def test_each_method_is_one_file_of_its_name():
 def test_no_two_methods_share_six_lines():
     files = [file for file in sorted(FOLDER.glob("*.py")) if file.stem not in ("__init__", "base")]
     for first, second in combinations(files, 2):
-        longest = SequenceMatcher(None, code(first), code(second), autojunk=False).find_longest_match()
+        longest = SequenceMatcher(
+            None, code(first), code(second), autojunk=False
+        ).find_longest_match()
         shared = code(first)[longest.a : longest.a + longest.size]
         assert longest.size < 6, f"{first.name} and {second.name} share {shared}"
 

@@ -26,7 +26,8 @@ def gradients(losses, network, term=None):
     weights = dict(network.named_parameters())
     found = torch.autograd.grad(loss, list(weights.values()), allow_unused=True)
     return {
-        name: g if g is not None else torch.zeros_like(w) for (name, w), g in zip(weights.items(), found, strict=True)
+        name: g if g is not None else torch.zeros_like(w)
+        for (name, w), g in zip(weights.items(), found, strict=True)
     }
 
 
@@ -48,7 +49,8 @@ def test_cps_with_twins_has_both_losses_equal(network, batch):
     terms = method.losses(model, batch, 1.0).terms
     assert torch.equal(terms["first"], terms["second"])
     assert_same(
-        gradients(method.losses(model, batch, 1.0), model[0]), gradients(method.losses(model, batch, 1.0), model[1])
+        gradients(method.losses(model, batch, 1.0), model[0]),
+        gradients(method.losses(model, batch, 1.0), model[1]),
     )
 
 
@@ -71,18 +73,24 @@ def test_mean_teacher_with_decay_0_is_its_student(network, batch):
         for weight in model["student"].parameters():
             weight.add_(0.1)
     method.after_step(model)
-    for mine, theirs in zip(model["teacher"].module.parameters(), model["student"].parameters(), strict=True):
+    for mine, theirs in zip(
+        model["teacher"].module.parameters(), model["student"].parameters(), strict=True
+    ):
         assert torch.equal(mine, theirs)
 
 
-@pytest.mark.parametrize("base", [SegPLVI(), MeanTeacher(), SegPL(alpha=0.3)], ids=lambda method: method.name())
+@pytest.mark.parametrize(
+    "base", [SegPLVI(), MeanTeacher(), SegPL(alpha=0.3)], ids=lambda method: method.name()
+)
 def test_deep_ensemble_of_one_is_its_base(base, network, batch):
     ensemble = DeepEnsemble(base=base, members=1)
     model = built(ensemble, network)
     ours, theirs = ensemble.losses(model, batch, 1.0), base.losses(model[0], batch, 1.0)
     assert torch.equal(ours.total, theirs.total)
     for samples in (1, 3):
-        assert torch.equal(ensemble.predict(model, batch.x_u, samples), base.predict(model[0], batch.x_u, samples))
+        assert torch.equal(
+            ensemble.predict(model, batch.x_u, samples), base.predict(model[0], batch.x_u, samples)
+        )
 
 
 def test_deep_ensemble_members_disagree_and_their_mean_is_the_prediction(network, batch):
@@ -105,13 +113,19 @@ def test_fixmatch_without_views_or_limit_has_segpls_unlabelled_gradient(network,
 
 def test_fixmatch_leaves_out_voxels_that_are_not_sure(network, batch):
     model = built(FixMatch(), network)
-    nothing = FixMatch(objective="dice", confidence=1.0).losses(model, batch, 1.0).terms["unlabelled"]
+    nothing = (
+        FixMatch(objective="dice", confidence=1.0).losses(model, batch, 1.0).terms["unlabelled"]
+    )
     assert nothing.item() == pytest.approx(0, abs=1e-5)
 
 
 @pytest.mark.parametrize("prior", [Fixed(), Fixed(threshold=0.3)])
-def test_segpl_em_without_view_average_or_exchange_has_segpls_unlabelled_gradient(prior, network, batch):
-    method = SegPLEM(start=0, warm_up=0, prior=prior, decay=0.0, strength=0.0, exchange=0.0, confidence=0.5)
+def test_segpl_em_without_view_average_or_exchange_has_segpls_unlabelled_gradient(
+    prior, network, batch
+):
+    method = SegPLEM(
+        start=0, warm_up=0, prior=prior, decay=0.0, strength=0.0, exchange=0.0, confidence=0.5
+    )
     model = built(method, network)
     ours = method.losses(model, batch, 1.0)
     theirs = SegPL(alpha=1.0, threshold=prior.threshold).losses(model["theta"], batch, 1.0)
@@ -144,7 +158,9 @@ def test_segpl_em_mixes_images_labels_and_weights_alike(network, batch):
 
 
 def test_segpl_em_keeps_the_largest_component_and_nested_regions(network, batch):
-    method = SegPLEM(start=0, warm_up=0, prior=Fixed(threshold=0.1), single_component=(0,), nested=((1, 0),))
+    method = SegPLEM(
+        start=0, warm_up=0, prior=Fixed(threshold=0.1), single_component=(0,), nested=((1, 0),)
+    )
     model = built(method, network)
     free = SegPLEM(start=0, warm_up=0, prior=Fixed(threshold=0.1)).losses(model, batch, 1.0).y_u
     kept = method.losses(model, batch, 1.0).y_u
@@ -164,7 +180,9 @@ def test_bcp_learns_from_mixed_images_alone(network, batch):
     y = exchange(batch.y_l[partner], losses.y_u, is_true)
     p = model["student"](x).sigmoid()
     torch.testing.assert_close(losses.terms["labelled"], method.fit(p, y, where=is_true))
-    torch.testing.assert_close(losses.terms["unlabelled"], 0.5 * method.fit(p, y, where=1 - is_true))
+    torch.testing.assert_close(
+        losses.terms["unlabelled"], 0.5 * method.fit(p, y, where=1 - is_true)
+    )
 
 
 def test_bcp_pre_trains_on_labels_alone(network, batch):
@@ -172,7 +190,9 @@ def test_bcp_pre_trains_on_labels_alone(network, batch):
     model = built(method, network)
     alone = method.losses(model, batch._replace(x_u=batch.x_u * float("nan")), progress=0.24)
     assert list(alone.terms) == ["labelled"]
-    torch.testing.assert_close(alone.total, method.fit(model["student"](batch.x_l).sigmoid(), batch.y_l))
+    torch.testing.assert_close(
+        alone.total, method.fit(model["student"](batch.x_l).sigmoid(), batch.y_l)
+    )
 
 
 def test_segpl_em_looks_at_no_unlabelled_image_before_they_count(network, batch):
@@ -182,7 +202,9 @@ def test_segpl_em_looks_at_no_unlabelled_image_before_they_count(network, batch)
     alone = method.losses(model, batch._replace(x_u=batch.x_u * float("nan")), progress=0.49)
     assert list(alone.terms) == ["labelled"]
     assert alone.y_u is None
-    torch.testing.assert_close(alone.total, method.losses(model, batch, progress=0.5).terms["labelled"])
+    torch.testing.assert_close(
+        alone.total, method.losses(model, batch, progress=0.5).terms["labelled"]
+    )
 
 
 def test_segpl_em_labels_by_the_average_and_learns_by_theta(network, batch):
@@ -210,7 +232,9 @@ def test_the_data_reach_phi_in_segpl_elbo_and_not_in_segpl_vi(prior, network, ba
 
 
 @pytest.mark.parametrize(
-    "prior", [Fixed(), Uniform(), Normal(), Beta(), Confident(), Categorical()], ids=lambda prior: prior.name()
+    "prior",
+    [Fixed(), Uniform(), Normal(), Beta(), Confident(), Categorical()],
+    ids=lambda prior: prior.name(),
 )
 @pytest.mark.parametrize("kind", [SegPLVI, SegPLElbo, SegPLEM])
 def test_any_prior_goes_with_any_thresholded_method(kind, prior, network, batch):
@@ -300,6 +324,8 @@ def test_a_network_that_is_certain_does_not_break_the_thresholds_posterior(netwo
 
 def test_a_draw_from_the_very_end_of_a_posterior_has_a_slope():
     mu = torch.full((1, 2), 0.5, requires_grad=True)
-    drawn = CutNormal(mu, torch.full((1, 2), 0.01), torch.tensor(0.5), 0.1).quantile(torch.tensor([[0.0, 1.0]]))
+    drawn = CutNormal(mu, torch.full((1, 2), 0.01), torch.tensor(0.5), 0.1).quantile(
+        torch.tensor([[0.0, 1.0]])
+    )
     drawn.sum().backward()
     assert mu.grad.isfinite().all()

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import brier_score_loss, log_loss
-from torchmetrics.functional.classification import binary_calibration_error, multiclass_calibration_error
+from torchmetrics.functional.classification import (
+    binary_calibration_error,
+    multiclass_calibration_error,
+)
 
 from segpl.metrics.calibration import (
     Reliability,
@@ -41,7 +44,9 @@ def case(p, truth):
 def test_brier_is_the_equation_of_the_appendix():
     p, y = random_case((1, 4, 5))
     height, width = p.shape[1:]
-    total = sum((float(p[0, i, j]) - float(y[0, i, j])) ** 2 for i in range(height) for j in range(width))
+    total = sum(
+        (float(p[0, i, j]) - float(y[0, i, j])) ** 2 for i in range(height) for j in range(width)
+    )
     assert brier(p, y).item() == pytest.approx(total / (height * width))
 
 
@@ -63,7 +68,12 @@ def test_agree_with_other_libraries_on_random_input(shape):
 def test_reliability_agrees_with_a_histogram():
     p, truth = random_case((2, 6, 7, 8))
     counted = reliability(p, truth)
-    assert counted.voxels.dtype == counted.confidence.dtype == counted.foreground.dtype == torch.float64
+    assert (
+        counted.voxels.dtype
+        == counted.confidence.dtype
+        == counted.foreground.dtype
+        == torch.float64
+    )
     for k in range(2):
         q, y = p[k].flatten().numpy(), truth[k].flatten().double().numpy()
         for part, weights in zip(counted, (None, q, y), strict=True):
@@ -75,7 +85,9 @@ def test_reliability_agrees_with_a_histogram():
 def test_an_edge_belongs_to_the_surer_bin(dtype):
     edges = torch.arange(21, dtype=dtype) / 20
     voxels = reliability(edges[None], torch.zeros(1, 21, dtype=torch.bool)).voxels[0]
-    assert voxels.tolist() == [2] + 9 * [1] + [0] + 8 * [1] + [2]  # 0 and 1 have no bin beyond; 0.5 is background
+    assert voxels.tolist() == [2] + 9 * [1] + [0] + 8 * [1] + [
+        2
+    ]  # 0 and 1 have no bin beyond; 0.5 is background
 
 
 def test_means_of_hard_masks_are_grouped_by_their_confidence():
@@ -84,7 +96,10 @@ def test_means_of_hard_masks_are_grouped_by_their_confidence():
     truth = torch.rand(p.shape, generator=torch.Generator().manual_seed(0)) < p + 0.1
     sure, right = torch.maximum(p, 1 - p), (p > 0.5) == truth
     groups = [(sure - level).abs() < 1e-3 for level in (0.6, 0.8, 1.0)]
-    expected = sum((sure[group].mean() - right[group].float().mean()).abs() * group.float().mean() for group in groups)
+    expected = sum(
+        (sure[group].mean() - right[group].float().mean()).abs() * group.float().mean()
+        for group in groups
+    )
     assert ece(reliability(p, truth)).item() == pytest.approx(expected.item(), abs=1e-6)
 
 
@@ -94,7 +109,9 @@ def test_one_half_is_background_and_a_hair_more_is_foreground():
     counted = reliability(p, torch.tensor([[False, True]]))
     assert counted.voxels[0].nonzero().flatten().tolist() == [9, 10]
     assert ece(counted).item() == pytest.approx(0.5)  # right twice, half sure
-    assert ece(reliability(p, torch.tensor([[True, False]]))).item() == pytest.approx(0.5)  # wrong twice
+    assert ece(reliability(p, torch.tensor([[True, False]]))).item() == pytest.approx(
+        0.5
+    )  # wrong twice
     assert aurc(mistakes(p, torch.tensor([[False, True]]))).item() == 0
     assert aurc(mistakes(p, torch.tensor([[True, False]]))).item() == 1
 
@@ -146,10 +163,18 @@ def test_aurc_without_ties_is_its_definition():
 
 
 def test_aurc_of_ties_is_the_mean_over_every_order_of_them():
-    p, truth = case([1.0, 0.0, 1.0, 0.25, 0.75, 0.75, 0.5], [True, True, True, False, False, True, True])
-    sure, unsure, undecided = [False, True, False], [False, True, False], [True]  # which of them are wrong
+    p, truth = case(
+        [1.0, 0.0, 1.0, 0.25, 0.75, 0.75, 0.5], [True, True, True, False, False, True, True]
+    )
+    sure, unsure, undecided = (
+        [False, True, False],
+        [False, True, False],
+        [True],
+    )  # which of them are wrong
     orders = [[*a, *b, *undecided] for a in permutations(sure) for b in permutations(unsure)]
-    assert aurc(mistakes(p, truth)).item() == pytest.approx(np.mean([mean_risk(order) for order in orders]))
+    assert aurc(mistakes(p, truth)).item() == pytest.approx(
+        np.mean([mean_risk(order) for order in orders])
+    )
     risks = risk_coverage(mistakes(p, truth), torch.arange(1, 8) / 7)[0]
     expected = np.mean([[np.mean(order[:n]) for n in range(1, 8)] for order in orders], axis=0)
     np.testing.assert_allclose(risks.numpy(), expected)
@@ -159,7 +184,9 @@ def test_the_order_of_voxels_does_not_matter():
     p, truth = random_case((2, 60))
     p = (p * 4).round() / 4  # few levels, many ties
     shuffled = torch.randperm(60, generator=torch.Generator().manual_seed(1))
-    torch.testing.assert_close(aurc(mistakes(p, truth)), aurc(mistakes(p[:, shuffled], truth[:, shuffled])))
+    torch.testing.assert_close(
+        aurc(mistakes(p, truth)), aurc(mistakes(p[:, shuffled], truth[:, shuffled]))
+    )
 
 
 def test_when_all_voxels_are_equally_sure_the_risk_is_the_error_rate_at_every_coverage():
@@ -174,7 +201,9 @@ def test_aurc_rewards_doubt_where_the_mistakes_are():
     honest, deluded = torch.tensor([[0.9, 0.9, 0.9, 0.6]]), torch.tensor([[0.6, 0.6, 0.6, 0.9]])
     assert aurc(mistakes(honest, truth)).item() == pytest.approx((0 + 0 + 0 + 1 / 4) / 4)
     assert aurc(mistakes(deluded, truth)).item() == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 4) / 4)
-    assert risk_coverage(mistakes(honest, truth), torch.tensor([0, 0.75, 1]))[0].tolist() == pytest.approx([0, 0, 0.25])
+    assert risk_coverage(mistakes(honest, truth), torch.tensor([0, 0.75, 1]))[
+        0
+    ].tolist() == pytest.approx([0, 0, 0.25])
 
 
 def test_regions_are_scored_apart():

@@ -3,7 +3,12 @@ import warnings
 
 import pytest
 import torch
-from monai.metrics import compute_dice, compute_hausdorff_distance, compute_iou, compute_surface_dice
+from monai.metrics import (
+    compute_dice,
+    compute_hausdorff_distance,
+    compute_iou,
+    compute_surface_dice,
+)
 from scipy.ndimage import binary_erosion, generate_binary_structure
 from scipy.spatial.distance import cdist
 from torchmetrics.functional.classification import multiclass_jaccard_index
@@ -38,9 +43,14 @@ def box(shape, *corners):
 def surface_distances(mask, truth, spacing):
     """By brute force: every surface voxel against every other; a surface voxel has a face without foreground."""
     points = []
-    for region in (mask.squeeze(-1).numpy(), truth.squeeze(-1).numpy()):  # a single slice is a plane
+    for region in (
+        mask.squeeze(-1).numpy(),
+        truth.squeeze(-1).numpy(),
+    ):  # a single slice is a plane
         inner = binary_erosion(region, generate_binary_structure(region.ndim, 1), border_value=0)
-        points.append(torch.from_numpy(region & ~inner).nonzero() * torch.tensor(spacing[: region.ndim]))
+        points.append(
+            torch.from_numpy(region & ~inner).nonzero() * torch.tensor(spacing[: region.ndim])
+        )
     distances = cdist(*points)
     return torch.from_numpy(distances.min(1)), torch.from_numpy(distances.min(0))
 
@@ -49,9 +59,16 @@ def surface_distances(mask, truth, spacing):
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 def test_agree_with_other_libraries_on_random_masks(shape, share):
     mask, truth = random_masks(shape, share)
-    torch.testing.assert_close(iou(mask, truth), compute_iou(mask[None].float(), truth[None].float())[0])
-    torch.testing.assert_close(dice(mask, truth), compute_dice(mask[None].float(), truth[None].float())[0])
-    both = [multiclass_jaccard_index(m.int(), t.int(), num_classes=2) for m, t in zip(mask, truth, strict=True)]
+    torch.testing.assert_close(
+        iou(mask, truth), compute_iou(mask[None].float(), truth[None].float())[0]
+    )
+    torch.testing.assert_close(
+        dice(mask, truth), compute_dice(mask[None].float(), truth[None].float())[0]
+    )
+    both = [
+        multiclass_jaccard_index(m.int(), t.int(), num_classes=2)
+        for m, t in zip(mask, truth, strict=True)
+    ]
     torch.testing.assert_close(mean_iou(mask, truth), torch.stack(both))
 
 
@@ -83,10 +100,15 @@ def test_mean_iou_of_awkward_masks_by_hand():
 @pytest.mark.parametrize("spacing", [MM, (0.5, 1.25, 3.0)])
 def test_surface_scores_agree_with_brute_force_on_random_masks(shape, share, spacing):
     mask, truth = random_masks(shape, share)
-    distances, near = hd95(mask, truth, spacing).tolist(), surface_dice(mask, truth, spacing, tolerance=1.3).tolist()
+    distances, near = (
+        hd95(mask, truth, spacing).tolist(),
+        surface_dice(mask, truth, spacing, tolerance=1.3).tolist(),
+    )
     for k in range(len(mask)):
         there, back = surface_distances(mask[k], truth[k], spacing)
-        assert distances[k] == pytest.approx(max(there.quantile(0.95), back.quantile(0.95)).item(), rel=1e-5)
+        assert distances[k] == pytest.approx(
+            max(there.quantile(0.95), back.quantile(0.95)).item(), rel=1e-5
+        )
         assert near[k] == pytest.approx((torch.cat([there, back]) <= 1.3).double().mean().item())
 
 
@@ -106,7 +128,10 @@ def test_surface_scores_agree_with_monai_on_random_masks(few, share, monkeypatch
 
 
 def test_surface_scores_of_empty_masks():
-    empty, one = torch.zeros(4, 6, 8, 24, dtype=torch.bool), box((6, 8, 24), (2, 2, 2), (3, 3, 3))[0]
+    empty, one = (
+        torch.zeros(4, 6, 8, 24, dtype=torch.bool),
+        box((6, 8, 24), (2, 2, 2), (3, 3, 3))[0],
+    )
     mask, truth = empty.clone(), empty.clone()
     mask[1] = truth[2] = mask[3] = truth[3] = one
     nothing, predicted, missed, found = hd95(mask, truth, (1.0, 1.0, 0.5)).tolist()
@@ -150,7 +175,9 @@ def test_the_border_of_the_image_is_a_surface_like_any_other():
     full = torch.ones(1, 3, 3, 3, dtype=torch.bool)
     assert hd95(full, full, MM) == 0
     centre = box((3, 3, 3), (1, 1, 1), (2, 2, 2))
-    assert hd95(full, centre, MM).item() == pytest.approx(math.sqrt(3))  # its corners are on the surface
+    assert hd95(full, centre, MM).item() == pytest.approx(
+        math.sqrt(3)
+    )  # its corners are on the surface
 
 
 def test_a_disc_in_a_single_slice_has_an_outline_and_no_inside():
@@ -167,7 +194,10 @@ def test_a_tolerance_of_one_voxel_survives_a_header_that_rounds():
 
 
 def test_volumes_by_hand():
-    mask, truth = box((10, 10, 10), (0, 0, 0), (10, 10, 5)), box((10, 10, 10), (0, 0, 0), (10, 10, 10))
+    mask, truth = (
+        box((10, 10, 10), (0, 0, 0), (10, 10, 5)),
+        box((10, 10, 10), (0, 0, 0), (10, 10, 10)),
+    )
     masks, truths = torch.cat([mask, truth, mask & ~mask]), torch.cat([truth, mask, mask & ~mask])
     assert volume(masks, (1.0, 1.0, 1.0)).tolist() == pytest.approx([0.5, 1, 0])
     assert volume(masks, (0.5, 2.0, 3.0)).tolist() == pytest.approx([1.5, 3, 0])
@@ -175,4 +205,6 @@ def test_volumes_by_hand():
 
 
 def test_the_volume_of_a_slice_counts_its_thickness():
-    assert volume(torch.ones(1, 10, 10, 1, dtype=torch.bool), (1.0, 1.0, 5.0)).item() == pytest.approx(0.5)
+    assert volume(
+        torch.ones(1, 10, 10, 1, dtype=torch.bool), (1.0, 1.0, 5.0)
+    ).item() == pytest.approx(0.5)

@@ -17,7 +17,9 @@ def losses_and_gradients(method, network, batch, wanted):
     compiler = Compiler(model, wanted)
     found = compiler(lambda: method.losses(model, batch, progress=0.5))
     found.total.backward()
-    gradients = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
+    gradients = {
+        name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None
+    }
     return compiler.stance, found.total.detach(), gradients
 
 

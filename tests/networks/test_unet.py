@@ -84,7 +84,11 @@ def test_phi_without_numbers_has_no_weights():
 def test_the_average_follows_by_the_share_it_should():
     network = torch.nn.Linear(1, 1)
     average = averaged(network, decay=0.9)
-    for value in (1.0, 2.0, 6.0):  # while young, by nine parts against what it has seen: 1, 9/10 and 9/11
+    for value in (
+        1.0,
+        2.0,
+        6.0,
+    ):  # while young, by nine parts against what it has seen: 1, 9/10 and 9/11
         torch.nn.init.constant_(network.weight, value)
         average.update_parameters(network)
     assert average.module.weight.item() == pytest.approx(1.9 + 9 / 11 * (6 - 1.9))

@@ -23,13 +23,17 @@ def test_the_segmentation_holds_the_mask_on_the_slices_of_its_series(series, shi
     found = shifted.predict(series)
     save_dicom_seg(tmp_path / "mask.dcm", series, found)
     read = highdicom.seg.segread(tmp_path / "mask.dcm")
-    assert [read.get_segment_description(number).segment_label for number in read.segment_numbers] == ["lesion"]
+    assert [
+        read.get_segment_description(number).segment_label for number in read.segment_numbers
+    ] == ["lesion"]
     slices = [pydicom.dcmread(file) for file in series.iterdir()]
     assert read.StudyInstanceUID == slices[0].StudyInstanceUID
     assert read.FrameOfReferenceUID == slices[0].FrameOfReferenceUID
     by_height = sorted(slices, key=lambda each: float(each.ImagePositionPatient[2]))
     frames = read.get_pixels_by_source_instance(
-        [each.SOPInstanceUID for each in by_height], ignore_spatial_locations=True, assert_missing_frames_are_empty=True
+        [each.SOPInstanceUID for each in by_height],
+        ignore_spatial_locations=True,
+        assert_missing_frames_are_empty=True,
     )
     np.testing.assert_array_equal(frames[..., 0].transpose(2, 1, 0) > 0, found.mask == 5)
 
@@ -48,7 +52,9 @@ def test_a_series_whose_patient_was_hidden(series, shifted, tmp_path):
     save_dicom_seg(tmp_path / "mask.dcm", series, found)
     assert highdicom.seg.segread(tmp_path / "mask.dcm").PatientBirthDate == ""
     without(series, "FrameOfReferenceUID")
-    with pytest.raises(UserError, match=r"series cannot carry a DICOM Segmentation \(.*\): leave --format out"):
+    with pytest.raises(
+        UserError, match=r"series cannot carry a DICOM Segmentation \(.*\): leave --format out"
+    ):
         save_dicom_seg(tmp_path / "other.dcm", series, found)
 
 

@@ -9,7 +9,9 @@ from segpl.prediction.flight import fly
 
 
 def test_results_come_in_order():
-    flown = fly(range(5), lambda job: job + 1, lambda job, read: 10 * read, lambda job, found: found + job)
+    flown = fly(
+        range(5), lambda job: job + 1, lambda job, read: 10 * read, lambda job, found: found + job
+    )
     assert list(flown) == [(job, 10 * (job + 1) + job) for job in range(5)]
     assert list(fly([], len, len, len)) == []
 
@@ -40,7 +42,9 @@ def test_the_next_is_read_and_the_last_is_written_while_one_is_worked_on():
             assert writes[job - 1].wait(10)
         return job
 
-    flown = fly(range(3), lambda job: reads[job].set() or job, work, lambda job, _: writes[job].set() or job)
+    flown = fly(
+        range(3), lambda job: reads[job].set() or job, work, lambda job, _: writes[job].set() or job
+    )
     assert [outcome for _, outcome in flown] == [0, 1, 2]
 
 

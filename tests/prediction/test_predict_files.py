@@ -49,7 +49,13 @@ def names(folder):
 
 def test_masks_and_numbers_of_a_folder(run_directory, scans, tmp_path):
     table = predict_files(run_directory, [scans], Order(tmp_path))
-    assert names(tmp_path) == ["cases.csv", "prediction.json", "scan0.nii.gz", "scan1.nii.gz", "scan2.nii.gz"]
+    assert names(tmp_path) == [
+        "cases.csv",
+        "prediction.json",
+        "scan0.nii.gz",
+        "scan1.nii.gz",
+        "scan2.nii.gz",
+    ]
     mask = nibabel.load(tmp_path / "scan1.nii.gz")
     assert mask.shape == (32, 36, 2)
     np.testing.assert_array_equal(mask.affine, nibabel.load(scans / "scan1.nii.gz").affine)
@@ -91,7 +97,9 @@ def test_what_is_there_is_left_alone(run_directory, scans, tmp_path, capsys):
 
 def test_a_folder_holds_predictions_of_one_run(run_directory, scans, tmp_path):
     predict_files(run_directory, [scans / "scan0.nii.gz"], Order(tmp_path / "out"))
-    with pytest.raises(UserError, match=r"out holds predictions of another run, or other samples: choose another"):
+    with pytest.raises(
+        UserError, match=r"out holds predictions of another run, or other samples: choose another"
+    ):
         predict_files(run_directory, [scans], Order(tmp_path / "out", samples=2))
     other = shutil.copytree(run_directory, tmp_path / "other")
     with (other / WEIGHTS_FILE).open("r+b") as weights:
@@ -108,7 +116,9 @@ def test_a_mask_is_never_taken_for_that_of_another_scan(run_directory, tmp_path)
         write_scan(tmp_path / who / "T1.nii.gz", (32 + size, 36, 2, 4))
     predict_files(run_directory, [tmp_path / "anna"], Order(tmp_path / "out"))
     before = (tmp_path / "out/T1.nii.gz").read_bytes()
-    with pytest.raises(UserError, match=r"out/T1\.nii\.gz exists and is not the mask of .*bert/T1\.nii\.gz: choose"):
+    with pytest.raises(
+        UserError, match=r"out/T1\.nii\.gz exists and is not the mask of .*bert/T1\.nii\.gz: choose"
+    ):
         predict_files(run_directory, [tmp_path / "bert"], Order(tmp_path / "out"))
     assert (tmp_path / "out/T1.nii.gz").read_bytes() == before
     shutil.copy(tmp_path / "bert/T1.nii.gz", tmp_path / "anna/T1.nii.gz")
@@ -123,7 +133,9 @@ def test_a_mask_is_never_taken_for_that_of_another_scan(run_directory, tmp_path)
 def test_masks_never_replace_their_scans(run_directory, tmp_path):
     scan = write_scan(tmp_path / "scan.nii.gz")
     before = scan.read_bytes()
-    with pytest.raises(UserError, match=r"scan\.nii\.gz would be overwritten by its mask: choose another --out"):
+    with pytest.raises(
+        UserError, match=r"scan\.nii\.gz would be overwritten by its mask: choose another --out"
+    ):
         predict_files(run_directory, [scan], Order(tmp_path))
     assert scan.read_bytes() == before
     assert names(tmp_path) == ["scan.nii.gz"]
@@ -171,7 +183,10 @@ def test_bad_scans_among_ten_are_named_and_the_others_written(run_directory, tmp
 
 
 def test_one_bad_scan_alone_is_one_sentence(run_directory, tmp_path):
-    with pytest.raises(UserError, match=r"^\S*gone\.nii\.gz does not exist: correct the path or put the file there\.$"):
+    with pytest.raises(
+        UserError,
+        match=r"^\S*gone\.nii\.gz does not exist: correct the path or put the file there\.$",
+    ):
         predict_files(run_directory, [tmp_path / "gone.nii.gz"], Order(tmp_path / "out"))
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=r"empty holds no image"):
@@ -188,7 +203,10 @@ def test_a_full_disk_leaves_nothing_half_written(run_directory, scans, tmp_path,
         save(image, place)
 
     monkeypatch.setattr(saving.nibabel, "save", filling)
-    with pytest.raises(UserError, match=r"1 of 3 scans failed.*\n.*scan1\.nii\.gz cannot be written \(No space left"):
+    with pytest.raises(
+        UserError,
+        match=r"1 of 3 scans failed.*\n.*scan1\.nii\.gz cannot be written \(No space left",
+    ):
         predict_files(run_directory, [scans], Order(tmp_path))
     assert names(tmp_path) == ["cases.csv", "prediction.json", "scan0.nii.gz", "scan2.nii.gz"]
     monkeypatch.undo()
@@ -196,10 +214,14 @@ def test_a_full_disk_leaves_nothing_half_written(run_directory, scans, tmp_path,
     assert (tmp_path / "scan1.nii.gz").is_file(), "with room again, what failed is done"
 
 
-def test_a_place_that_cannot_be_written_is_found_out_before_the_work(run_directory, scans, tmp_path, monkeypatch):
+def test_a_place_that_cannot_be_written_is_found_out_before_the_work(
+    run_directory, scans, tmp_path, monkeypatch
+):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setattr("segpl.prediction.many.fly", lambda *_: pytest.fail("too late"))
-    with pytest.raises(UserError, match=r"file/out/prediction\.json cannot be written \(Not a directory\)"):
+    with pytest.raises(
+        UserError, match=r"file/out/prediction\.json cannot be written \(Not a directory\)"
+    ):
         predict_files(run_directory, [scans], Order(tmp_path / "file/out"))
 
 
@@ -211,7 +233,9 @@ def test_a_scan_that_is_too_large_stops_no_other(run_directory, scans, tmp_path,
 
     prepare = Predictor.prepare
     monkeypatch.setattr(Predictor, "prepare", scarce)
-    with pytest.raises(UserError, match=r"scan0\.nii\.gz is too large for the memory of this machine: crop it"):
+    with pytest.raises(
+        UserError, match=r"scan0\.nii\.gz is too large for the memory of this machine: crop it"
+    ):
         predict_files(run_directory, [scans], Order(tmp_path))
     assert (tmp_path / "scan2.nii.gz").is_file()
 
@@ -224,7 +248,9 @@ def test_masks_in_the_format_of_the_scan(run_directory, tmp_path):
     for ending in ("mha", "nrrd"):
         SimpleITK.WriteImage(image, str(tmp_path / f"{ending}.{ending}"))
     predict_files(run_directory, [tmp_path], Order(tmp_path / "out", format="same"))
-    masks = [SimpleITK.ReadImage(str(tmp_path / f"out/{ending}.{ending}")) for ending in ("mha", "nrrd")]
+    masks = [
+        SimpleITK.ReadImage(str(tmp_path / f"out/{ending}.{ending}")) for ending in ("mha", "nrrd")
+    ]
     for mask in masks:
         assert mask.GetSize() == image.GetSize()
         np.testing.assert_allclose(mask.GetDirection(), image.GetDirection())
@@ -235,7 +261,9 @@ def test_masks_in_the_format_of_the_scan(run_directory, tmp_path):
     assert names(tmp_path / "out") == before
     predict_files(run_directory, [tmp_path / "mha.mha"], Order(tmp_path / "plain"))
     predict_files(run_directory, [tmp_path / "mha.mha"], Order(tmp_path / "plain", format="same"))
-    assert (tmp_path / "plain/mha.mha").exists(), "a mask as NIfTI is not the mask that was asked for"
+    assert (tmp_path / "plain/mha.mha").exists(), (
+        "a mask as NIfTI is not the mask that was asked for"
+    )
 
 
 def test_pictures_get_pictures(save_run, tmp_path):

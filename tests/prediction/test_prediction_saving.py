@@ -36,7 +36,9 @@ def test_forms_and_codes_of_a_nifti_scan_are_kept(kind, qform, sform, tmp_path):
     np.testing.assert_array_equal(mask.affine, scan.affine)
     for form in ("qform", "sform"):
         assert mask.header[f"{form}_code"] == scan.header[f"{form}_code"]
-        np.testing.assert_array_equal(getattr(mask, f"get_{form}")(), getattr(scan, f"get_{form}")())
+        np.testing.assert_array_equal(
+            getattr(mask, f"get_{form}")(), getattr(scan, f"get_{form}")()
+        )
     np.testing.assert_array_equal(np.asarray(mask.dataobj), MASK)
     assert mask.get_data_dtype() == np.uint8
 
@@ -50,7 +52,9 @@ def test_what_else_a_header_says_belongs_to_the_scan(tmp_path):
 
 def test_a_2D_scan_gets_a_2D_mask(tmp_path):
     scan = nifti(shape=(5, 6), sform=1)
-    save_nifti(tmp_path / "mask.nii.gz", MASK[..., :1], Frame((5, 6, 1), scan.affine, None, scan.header))
+    save_nifti(
+        tmp_path / "mask.nii.gz", MASK[..., :1], Frame((5, 6, 1), scan.affine, None, scan.header)
+    )
     assert nibabel.load(tmp_path / "mask.nii.gz").shape == (5, 6)
 
 
@@ -67,7 +71,10 @@ def test_a_scan_of_another_format_gets_both_forms_unless_it_is_sheared(tmp_path)
 
 def test_maps_count_in_steps(tmp_path):
     save_nifti(
-        tmp_path / "map.nii.gz", np.full((2, 3, 4, 2), 32768, np.uint16), Frame((2, 3, 4), np.eye(4), None), 1 / 65535
+        tmp_path / "map.nii.gz",
+        np.full((2, 3, 4, 2), 32768, np.uint16),
+        Frame((2, 3, 4), np.eye(4), None),
+        1 / 65535,
     )
     image = nibabel.load(tmp_path / "map.nii.gz")
     assert image.get_data_dtype() == np.uint16
@@ -90,13 +97,17 @@ def test_itk_formats_keep_the_place(ending, tmp_path):
     image = SimpleITK.ReadImage(str(tmp_path / f"mask.{ending}"))
     np.testing.assert_array_equal(SimpleITK.GetArrayFromImage(image).T, MASK)
     point = turn @ [4, 5, 6, 1]
-    np.testing.assert_allclose(image.TransformIndexToPhysicalPoint((4, 5, 6)), point[:3] * (-1, -1, 1))
+    np.testing.assert_allclose(
+        image.TransformIndexToPhysicalPoint((4, 5, 6)), point[:3] * (-1, -1, 1)
+    )
 
 
 def test_pictures_and_arrays(tmp_path):
     save_picture(tmp_path / "mask.png", MASK[..., :1], Frame((5, 6, 1), np.eye(4), None))
     np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / "mask.png")), MASK[..., 0].T)
-    save_picture(tmp_path / "mask.png", np.full((5, 6, 1), 300, np.uint16), Frame((5, 6, 1), np.eye(4), None))
+    save_picture(
+        tmp_path / "mask.png", np.full((5, 6, 1), 300, np.uint16), Frame((5, 6, 1), np.eye(4), None)
+    )
     assert np.asarray(Image.open(tmp_path / "mask.png")).max() == 300
     save_npy(tmp_path / "mask.npy", MASK, Frame(MASK.shape, np.eye(4), None))
     np.testing.assert_array_equal(np.load(tmp_path / "mask.npy"), MASK)
@@ -135,7 +146,9 @@ def test_what_fails_leaves_neither_file_nor_draft(tmp_path, monkeypatch):
 
     monkeypatch.setattr(nibabel, "save", fill)
     monkeypatch.setattr(SimpleITK, "WriteImage", fail)
-    with pytest.raises(UserError, match=r"a\.nii\.gz cannot be written \(No space left on device\): make room"):
+    with pytest.raises(
+        UserError, match=r"a\.nii\.gz cannot be written \(No space left on device\): make room"
+    ):
         save_nifti(tmp_path / "a.nii.gz", MASK, frame)
     with pytest.raises(UserError, match=r"a\.mha cannot be written \(ITK failed\)"):
         save_itk(tmp_path / "a.mha", MASK, frame)

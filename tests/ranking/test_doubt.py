@@ -27,7 +27,9 @@ def blob(p, shape=(30, 30, 6), background=0.0):
 
 def test_it_is_the_mean_of_the_regions_entropies_as_predict_reports_them(run_directory, tumours):
     predictor = load(run_directory)
-    found = predictor.predict(nibabel.load(tumours / "imagesTs/tumour_004_0000.nii.gz").get_fdata()[None].repeat(4, 0))
+    found = predictor.predict(
+        nibabel.load(tumours / "imagesTs/tumour_004_0000.nii.gz").get_fdata()[None].repeat(4, 0)
+    )
     expected = [numbers.uncertainty for numbers in found.numbers.values()]
     assert not np.isnan(expected).any()
     assert uncertainty(found.levels, (1.0, 1.0, 1.0))[0] == pytest.approx(np.mean(expected))

@@ -27,7 +27,9 @@ def test_farthest_first_by_hand():
     assert scans(picks) == [3, 2, 0, 1]
     assert [pick.distance for pick in picks] == [10, 5, 1, 1]
     assert [pick.score for pick in picks] == [5, 2.5, 0.5, 0.5]
-    assert [pick.nearest for pick in picks] == [None, None, None, 2], "5 is as near to the label as to 10"
+    assert [pick.nearest for pick in picks] == [None, None, None, 2], (
+        "5 is as near to the label as to 10"
+    )
 
 
 def test_a_scan_that_is_twice_as_doubtful_may_be_half_as_far():
@@ -82,7 +84,9 @@ def test_novelty_is_the_distance_to_the_nearest_labelled_scan():
 def test_unrelated_scans_are_about_root_two_apart():
     draw = np.random.default_rng(0)
     scale = 10.0 ** draw.integers(-3, 4, 400)
-    many, labelled = standardised(draw.normal(5, 1, (60, 400)) * scale, draw.normal(5, 1, (4, 400)) * scale)
+    many, labelled = standardised(
+        draw.normal(5, 1, (60, 400)) * scale, draw.normal(5, 1, (4, 400)) * scale
+    )
     apart = np.linalg.norm(many[:30] - many[30:], axis=1)
     assert np.allclose(apart, np.sqrt(2), rtol=0.15)
     assert (many.shape, labelled.shape) == ((60, 400), (4, 400))

@@ -49,7 +49,9 @@ def page(request, browser, file) -> Iterator:
 
 def pixels(page, number=1):
     """The picture that a panel shows."""
-    return page.evaluate("n => document.querySelectorAll('#viewer-panels canvas')[n].toDataURL()", number)
+    return page.evaluate(
+        "n => document.querySelectorAll('#viewer-panels canvas')[n].toDataURL()", number
+    )
 
 
 def place(page):
@@ -59,7 +61,9 @@ def place(page):
 def test_the_page_is_quiet_complete_and_as_wide_as_the_screen(page):
     assert not page.complaints
     assert [address for address in page.asked if not address.startswith("data:")] == [page.url]
-    assert page.evaluate("[...document.images].every(image => image.complete && image.naturalWidth > 0)")
+    assert page.evaluate(
+        "[...document.images].every(image => image.complete && image.naturalWidth > 0)"
+    )
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.title() == "Report: runs"  # a case is called after a script that would change it
 
@@ -81,20 +85,27 @@ def test_slices_move_by_key_and_by_slider(page):
 
 
 def test_cases_change_and_bear_their_names(page):
-    names = page.evaluate("[...document.querySelectorAll('#viewer-case option')].map(one => one.textContent)")
+    names = page.evaluate(
+        "[...document.querySelectorAll('#viewer-case option')].map(one => one.textContent)"
+    )
     assert set(names) == set(STRANGE)
     before = pixels(page)
     page.focus("#viewer")
     page.keyboard.press("ArrowDown")
     page.wait_for_function(
-        "old => document.querySelectorAll('#viewer-panels canvas')[1].toDataURL() !== old", arg=before
+        "old => document.querySelectorAll('#viewer-panels canvas')[1].toDataURL() !== old",
+        arg=before,
     )
     assert page.input_value("#viewer-case") == "1"
-    captions = page.evaluate("[...document.querySelectorAll('#viewer-panels figcaption')].map(one => one.textContent)")
+    captions = page.evaluate(
+        "[...document.querySelectorAll('#viewer-panels figcaption')].map(one => one.textContent)"
+    )
     assert captions == ["image", "supervised", "<img src=x onerror=alert(1)>", "segpl"]
 
 
-@pytest.mark.parametrize(("box", "key"), [("truth", "t"), ("mask", "m"), ("errors", "e"), ("doubt", "u")])
+@pytest.mark.parametrize(
+    ("box", "key"), [("truth", "t"), ("mask", "m"), ("errors", "e"), ("doubt", "u")]
+)
 def test_each_layer_can_be_switched(page, box, key):
     before = pixels(page)
     page.click(f"#show-{box}")

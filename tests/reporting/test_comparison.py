@@ -27,9 +27,17 @@ def write_run(folder, method, seed, bonus, samples=1, alpha=1.0):
     origin = {"run": folder.name, "method": method, "seed": seed, "labelled": 2}
     rows, images = [], []
     for subject in range(6):
-        case = origin | {"subject": f"s{subject}", "case": f"s{subject}", "region": "r", "shift": "clean", "level": 0.0}
+        case = origin | {
+            "subject": f"s{subject}",
+            "case": f"s{subject}",
+            "region": "r",
+            "shift": "clean",
+            "level": 0.0,
+        }
         for metric, level in LEVELS.items():
-            value = level + 0.05 * subject + (bonus + 0.002 * draw.normal() if metric == "iou" else 0)
+            value = (
+                level + 0.05 * subject + (bonus + 0.002 * draw.normal() if metric == "iou" else 0)
+            )
             rows.append(case | {"metric": metric, "value": value})
         images += [
             case | {"metric": "iou", "value": 0.4 + bonus, "image": place, "foreground": share}
@@ -78,7 +86,8 @@ def test_runs_with_unlike_validation_are_told_apart(runs, capsys):
         (run / "run.yaml").write_text(yaml.safe_dump(settings))
     print_comparison([runs], "supervised")
     assert (
-        "Not only the method differs between the runs at 2 labelled: validation (5, null)." in capsys.readouterr().out
+        "Not only the method differs between the runs at 2 labelled: validation (5, null)."
+        in capsys.readouterr().out
     )
 
 
@@ -95,11 +104,16 @@ def test_runs_that_differ_in_more_than_the_method_are_pointed_out(runs, capsys):
         batch = 1 if run.name == "segpl-2" else 2
         (run / "run.yaml").write_text(yaml.safe_dump(settings | {"batch": batch, "steps": 400}))
     write_run(runs / "unscored", "segpl", 7, 0.0)
-    (runs / "unscored/run.yaml").write_text(yaml.safe_dump({"method": {"name": "segpl"}, "steps": 7, "labelled": 2}))
+    (runs / "unscored/run.yaml").write_text(
+        yaml.safe_dump({"method": {"name": "segpl"}, "steps": 7, "labelled": 2})
+    )
     for name in ("scores", "images"):
         (runs / f"unscored/{name}.csv").unlink()
     print_comparison([runs], "supervised")
-    assert "Not only the method differs between the runs at 2 labelled: batch (1, 2)." in capsys.readouterr().out
+    assert (
+        "Not only the method differs between the runs at 2 labelled: batch (1, 2)."
+        in capsys.readouterr().out
+    )
 
 
 def test_a_study_gives_its_runs_their_names(tmp_path, capsys):
@@ -107,7 +121,9 @@ def test_a_study_gives_its_runs_their_names(tmp_path, capsys):
     for slices, loss in (("50 slices", 0.1), ("150 slices", 0.0)):
         for seed in (0, 1, 2):
             write_run(tmp_path / "runs" / f"supervised_{slices}_{seed}", "supervised", seed, -loss)
-            write_run(tmp_path / "runs" / f"control_{slices}_{seed}", "segpl-em", seed, 0.05, alpha=0.0)
+            write_run(
+                tmp_path / "runs" / f"control_{slices}_{seed}", "segpl-em", seed, 0.05, alpha=0.0
+            )
             write_run(tmp_path / "runs" / f"segpl-em_{slices}_{seed}", "segpl-em", seed, 0.2)
     names = [run.name for run in (tmp_path / "runs").iterdir()]
     write_run(tmp_path / "runs" / "older", "segpl-em", 0, 0.5)
@@ -116,7 +132,9 @@ def test_a_study_gives_its_runs_their_names(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "The unlabelled scans help: segpl-em is 30.0 IoU points better" in printed
     assert "The unlabelled scans help: segpl-em is 20.0 IoU points better" in printed
-    assert printed.startswith("control is 15.0 IoU points better than supervised training at 2 labelled subjects, 50")
+    assert printed.startswith(
+        "control is 15.0 IoU points better than supervised training at 2 labelled subjects, 50"
+    )
     assert "help: control" not in printed
 
 
@@ -138,7 +156,9 @@ def test_certainty_has_a_row_for_each_number_of_samples(runs):
 
 
 def test_scores_on_other_data_are_not_mixed_in_and_a_missing_cost_stops_nothing(runs, capsys):
-    (runs / "segpl-0/prediction_cost-elsewhere.json").write_text(json.dumps({"samples": 1, "voxels_per_second": 1}))
+    (runs / "segpl-0/prediction_cost-elsewhere.json").write_text(
+        json.dumps({"samples": 1, "voxels_per_second": 1})
+    )
     (runs / "segpl-1/cost.json").unlink()
     for seed in (0, 1, 2):
         (runs / f"supervised-{seed}/cost.json").unlink()
@@ -161,7 +181,9 @@ def test_runs_without_scores_are_named_and_the_others_compared(runs, capsys):
     assert "6 test subjects, 2 seeds" in second
     without_scores(runs / "supervised-1")
     print_comparison([runs / "segpl-1", runs], "supervised")
-    assert capsys.readouterr().out.startswith("segpl-1 and supervised-1 have no scores and are left out.\n")
+    assert capsys.readouterr().out.startswith(
+        "segpl-1 and supervised-1 have no scores and are left out.\n"
+    )
 
 
 def test_a_file_of_scores_without_a_row_holds_no_scores(runs, capsys):
@@ -172,7 +194,10 @@ def test_a_file_of_scores_without_a_row_holds_no_scores(runs, capsys):
 
 def test_where_no_run_has_scores_there_is_nothing_to_compare(runs):
     without_scores(*runs.iterdir())
-    with pytest.raises(UserError, match=r"segpl-0, .* and supervised-2 have no scores: make them with segpl evaluate"):
+    with pytest.raises(
+        UserError,
+        match=r"segpl-0, .* and supervised-2 have no scores: make them with segpl evaluate",
+    ):
         print_comparison([runs], "supervised")
 
 

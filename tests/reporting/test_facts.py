@@ -30,12 +30,21 @@ def test_recorded_facts_are_read_and_not_derived(tmp_path):
 
 def test_a_run_without_any_record_is_unknown(tmp_path):
     found = read_facts(tmp_path)
-    assert (found.uses_unlabelled, found.guard_on, found.guard_acts, found.seconds) == (None, None, None, None)
+    assert (found.uses_unlabelled, found.guard_on, found.guard_acts, found.seconds) == (
+        None,
+        None,
+        None,
+        None,
+    )
 
 
 def test_a_run_that_is_still_training_shows_its_acts_in_the_log(tmp_path):
-    (tmp_path / "facts.json").write_text(json.dumps({"uses_unlabelled": True, "guard": {"on": True}}))
-    pd.DataFrame({"step": [1, 2, 3], "alpha_factor": [1.0, 1.0, 0.1]}).to_csv(tmp_path / "log.csv", index=False)
+    (tmp_path / "facts.json").write_text(
+        json.dumps({"uses_unlabelled": True, "guard": {"on": True}})
+    )
+    pd.DataFrame({"step": [1, 2, 3], "alpha_factor": [1.0, 1.0, 0.1]}).to_csv(
+        tmp_path / "log.csv", index=False
+    )
     assert read_facts(tmp_path).guard_acts == [GuardAct(2, 0.1)]
 
 
@@ -104,7 +113,9 @@ def test_runs_without_record_and_log_are_reported_with_what_is_unknown(earlier_r
 
 def test_a_guard_that_was_switched_off_is_told(tmp_path):
     run = run_folder(tmp_path / "run", data_folder(tmp_path / "data"))
-    (run / "facts.json").write_text(json.dumps({"uses_unlabelled": True, "guard": {"on": False, "acts": []}}))
+    (run / "facts.json").write_text(
+        json.dumps({"uses_unlabelled": True, "guard": {"on": False, "acts": []}})
+    )
     text = write_report([run]).read_text(encoding="utf-8")
     assert "The guard was switched off in run." in text
     assert "The guard never acted" not in text

@@ -61,7 +61,11 @@ class Page(HTMLParser):
                 pass
 
     def handle_data(self, text):
-        if self.inside and self.inside[-1] == "script" and self.tags[-1][1].get("type") == "application/json":
+        if (
+            self.inside
+            and self.inside[-1] == "script"
+            and self.tags[-1][1].get("type") == "application/json"
+        ):
             self.data = json.loads(text)
         elif "script" not in self.inside and "style" not in self.inside:
             self.text += text
@@ -79,17 +83,31 @@ def study(tmp_path_factory):
     shifts = (("ood", 0.1), ("ood", 0.2))
     for method in ("supervised", "segpl"):
         for seed in (0, 1):
-            run_folder(folder / "runs" / f"{method}_2-labelled_seed{seed}_abcd", data, method, seed, shifts=shifts)
+            run_folder(
+                folder / "runs" / f"{method}_2-labelled_seed{seed}_abcd",
+                data,
+                method,
+                seed,
+                shifts=shifts,
+            )
     sampled = folder / "runs" / "segpl_2-labelled_seed0_abcd"
     shutil.copy(sampled / "scores.csv", sampled / "scores-5-samples.csv")
     broken = folder / "runs" / "segpl_2-labelled_seed2_abcd"
-    shutil.copytree(folder / "runs" / "segpl_2-labelled_seed0_abcd", broken, ignore=shutil.ignore_patterns("*.csv"))
+    shutil.copytree(
+        folder / "runs" / "segpl_2-labelled_seed0_abcd",
+        broken,
+        ignore=shutil.ignore_patterns("*.csv"),
+    )
     (broken / "failed.txt").write_text("no memory <left>\n")
     (folder / "tables").mkdir()
     (folder / "tables" / "comparison.table.json").write_text(to_json(STUDY_TABLE))
     runs = [run.name for run in (folder / "runs").iterdir()]
-    (folder / RUNS_FILE).write_text(json.dumps({name: (name.partition("_")[0], "2 labelled") for name in runs}))
-    run_folder(folder / "runs" / "old_2-labelled_seed0_ffff", data, "segpl", 0)  # of an earlier version of the study
+    (folder / RUNS_FILE).write_text(
+        json.dumps({name: (name.partition("_")[0], "2 labelled") for name in runs})
+    )
+    run_folder(
+        folder / "runs" / "old_2-labelled_seed0_ffff", data, "segpl", 0
+    )  # of an earlier version of the study
     ranked = pd.DataFrame({"rank": [1], "case": [STRANGE[0]], "reason": ["unsure & new"]})
     ranked.to_csv(folder / "rank.csv", index=False)
     return folder
@@ -105,9 +123,15 @@ def values(study, method, metric="iou"):
     means = []
     for file in sorted(study.glob(f"runs/{method}_*/scores.csv")):
         with file.open(encoding="utf-8") as stream:
-            rows = [row for row in csv.DictReader(stream) if row["metric"] == metric and row["shift"] == "clean"]
+            rows = [
+                row
+                for row in csv.DictReader(stream)
+                if row["metric"] == metric and row["shift"] == "clean"
+            ]
         cases = {row["case"] for row in rows}
-        means.append(mean(mean(float(row["value"]) for row in rows if row["case"] == case) for case in cases))
+        means.append(
+            mean(mean(float(row["value"]) for row in rows if row["case"] == case) for case in cases)
+        )
     return means
 
 
@@ -146,14 +170,29 @@ def test_validation_subjects_beside_the_labelled_ones_are_told(page):
 @pytest.mark.parametrize(
     ("learning", "validation", "extra", "sentence"),
     [
-        (3, 5, True, "3 labelled subjects to learn from, and 5 further labelled subjects to choose the weights: 8 in"),
+        (
+            3,
+            5,
+            True,
+            "3 labelled subjects to learn from, and 5 further labelled subjects to choose the weights: 8 in",
+        ),
         (18, 2, False, "20 labelled subjects: 18 to learn from and 2 to choose the weights."),
-        (1, 0, False, "1 labelled subject to learn from and none to choose the weights, which are those of the last"),
+        (
+            1,
+            0,
+            False,
+            "1 labelled subject to learn from and none to choose the weights, which are those of the last",
+        ),
     ],
 )
 def test_label_use_in_words(learning, validation, extra, sentence):
     total = learning + validation
-    use = {"total": total, "learning": learning, "validation": validation, "extra_validation": extra}
+    use = {
+        "total": total,
+        "learning": learning,
+        "validation": validation,
+        "extra_validation": extra,
+    }
     assert label_use_sentence(use).startswith(sentence)
 
 
@@ -169,19 +208,31 @@ def test_a_run_without_validation_has_no_such_curve_and_is_said_to_be_uncalibrat
     run = run_folder(tmp_path / "run", data_folder(tmp_path / "data"))
     split = json.loads((run / "split.json").read_text())
     use = {"total": 2, "learning": 2, "validation": 0, "extra_validation": False}
-    (run / "split.json").write_text(json.dumps(split | {"validation": [], "labelled_subjects": use}))
+    (run / "split.json").write_text(
+        json.dumps(split | {"validation": [], "labelled_subjects": use})
+    )
     log = pd.read_csv(run / "log.csv")
     log.assign(validation_iou=np.nan).to_csv(run / "log.csv", index=False)
     page = Page(write_report([run]))
-    shown = {attributes["id"] for _, attributes in page.tags if attributes.get("id", "").startswith("figure-")}
+    shown = {
+        attributes["id"]
+        for _, attributes in page.tags
+        if attributes.get("id", "").startswith("figure-")
+    }
     assert "figure-loss" in shown
     assert "figure-validation" not in shown
     assert "2 labelled subjects to learn from and none to choose the weights" in page.text
-    assert "This run has no validation subjects to fit a temperature on: its probabilities are not" in page.text
+    assert (
+        "This run has no validation subjects to fit a temperature on: its probabilities are not"
+        in page.text
+    )
 
 
 def test_predictions_from_several_samples_have_a_table_of_their_own(page):
-    one, five = (page.tables[f"How far the probabilities can be believed{more}"] for more in ("", ", 5 samples"))
+    one, five = (
+        page.tables[f"How far the probabilities can be believed{more}"]
+        for more in ("", ", 5 samples")
+    )
     assert [row[1] for row in one[1:]] == ["supervised", "segpl"]
     assert [row[1] for row in five[1:]] == ["segpl"]
 
@@ -193,7 +244,11 @@ def test_budgets_stand_in_the_order_of_their_numbers(tmp_path):
 
 
 def test_every_figure_is_in_the_page_and_beside_it_with_its_numbers(study, page):
-    shown = {attributes["id"] for _, attributes in page.tags if attributes.get("id", "").startswith("figure-")}
+    shown = {
+        attributes["id"]
+        for _, attributes in page.tags
+        if attributes.get("id", "").startswith("figure-")
+    }
     assert shown == {f"figure-{one.name}" for one in (*PLOTS, *PICTURES)}
     for one in (*PLOTS, *PICTURES):
         ending = "png" if one in PICTURES else "svg"
@@ -229,7 +284,11 @@ def test_json_cannot_end_its_script_element():
 
 def test_without_its_data_the_report_works_and_says_so(study, tmp_path):
     shutil.copytree(study / "runs" / "segpl_2-labelled_seed0_abcd", tmp_path / "run")
-    settings = (tmp_path / "run" / "run.yaml").read_text(encoding="utf-8").replace(str(study / "data"), "/nowhere")
+    settings = (
+        (tmp_path / "run" / "run.yaml")
+        .read_text(encoding="utf-8")
+        .replace(str(study / "data"), "/nowhere")
+    )
     (tmp_path / "run" / "run.yaml").write_text(settings)
     file = write_report([tmp_path / "run"], tmp_path / "mine.html")
     page = Page(file)
@@ -246,17 +305,35 @@ def test_a_run_that_was_scored_with_samples_alone_is_reported_all_the_same(tmp_p
         stem, dot, ending = name.partition(".")
         (run / name).rename(run / f"{stem}-5-samples{dot}{ending}")
     page = Page(write_report([run]))
-    shown = {attributes["id"] for _, attributes in page.tags if attributes.get("id", "").startswith("figure-")}
-    assert {"figure-subjects", "figure-masks", "figure-uncertainty", "figure-reliability", "figure-levels"} <= shown
+    shown = {
+        attributes["id"]
+        for _, attributes in page.tags
+        if attributes.get("id", "").startswith("figure-")
+    }
+    assert {
+        "figure-subjects",
+        "figure-masks",
+        "figure-uncertainty",
+        "figure-reliability",
+        "figure-levels",
+    } <= shown
     assert "No run here has been scored" not in page.text
 
 
 def test_a_run_that_was_never_scored_has_a_report_on_its_training(study, tmp_path):
-    ignored = shutil.ignore_patterns("scores*.csv", "images.csv", "curves.csv", "masks", "probabilities")
-    shutil.copytree(study / "runs" / "segpl_2-labelled_seed0_abcd", tmp_path / "run", ignore=ignored)
+    ignored = shutil.ignore_patterns(
+        "scores*.csv", "images.csv", "curves.csv", "masks", "probabilities"
+    )
+    shutil.copytree(
+        study / "runs" / "segpl_2-labelled_seed0_abcd", tmp_path / "run", ignore=ignored
+    )
     page = Page(write_report([tmp_path / "run"]))
     assert "No run here has been scored" in page.text
-    shown = {attributes["id"] for _, attributes in page.tags if attributes.get("id", "").startswith("figure-")}
+    shown = {
+        attributes["id"]
+        for _, attributes in page.tags
+        if attributes.get("id", "").startswith("figure-")
+    }
     assert "figure-loss" in shown
     assert "figure-subjects" not in shown
 
@@ -266,14 +343,19 @@ def test_a_study_with_tables_of_an_earlier_version_is_told(study, tmp_path):
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "comparison.md").write_text("## Study\n\n| method |\n| --- |\n| a |\n")
     page = Page(write_report([tmp_path]))
-    assert "comparison.md: an earlier version of segpl wrote these tables, and they are not shown." in page.text
+    assert (
+        "comparison.md: an earlier version of segpl wrote these tables, and they are not shown."
+        in page.text
+    )
     assert "Study" not in page.tables
 
 
 @pytest.mark.parametrize("content", ["", "header"])
 def test_a_report_with_empty_tables_says_so_and_does_not_fail(study, tmp_path, content):
     for seed in (0, 1):
-        shutil.copytree(study / "runs" / f"segpl_2-labelled_seed{seed}_abcd", tmp_path / "runs" / f"run-{seed}")
+        shutil.copytree(
+            study / "runs" / f"segpl_2-labelled_seed{seed}_abcd", tmp_path / "runs" / f"run-{seed}"
+        )
     (tmp_path / "rank.csv").write_text("rank,case\n" if content else "")
     for file in (tmp_path / "runs").glob("*/*.csv"):
         first = file.read_text(encoding="utf-8").splitlines()[0]
@@ -285,7 +367,9 @@ def test_a_report_with_empty_tables_says_so_and_does_not_fail(study, tmp_path, c
 
 def test_a_run_without_scores_beside_one_with_is_named(study, tmp_path):
     for seed in (0, 1):
-        shutil.copytree(study / "runs" / f"segpl_2-labelled_seed{seed}_abcd", tmp_path / f"run-{seed}")
+        shutil.copytree(
+            study / "runs" / f"segpl_2-labelled_seed{seed}_abcd", tmp_path / f"run-{seed}"
+        )
     for file in (tmp_path / "run-1").glob("*.csv"):
         file.unlink()
     page = Page(write_report([tmp_path]))
@@ -368,13 +452,17 @@ def test_entropy_is_that_of_the_least_sure_region():
 def test_confidence_by_hand():
     per_cent = np.array([50, 80, 20], np.uint8)
     assert confidence(per_cent, 1.0) == pytest.approx([0.5, 0.8, 0.8])
-    assert confidence(per_cent, 2.0) == pytest.approx([0.5, 2 / 3, 2 / 3])  # odds of 4 become odds of 2
+    assert confidence(per_cent, 2.0) == pytest.approx(
+        [0.5, 2 / 3, 2 / 3]
+    )  # odds of 4 become odds of 2
 
 
 def test_priors_of_every_kind_have_moments():
     assert prior_moments({"name": "normal", "mean": 0.4, "deviation": 0.2}) == (0.4, 0.2)
     assert prior_moments({"name": "beta", "a": 12, "b": 12}) == pytest.approx((0.5, 0.1))
-    assert prior_moments({"name": "categorical", "thresholds": [0.2, 0.4]}) == pytest.approx((0.3, 0.1))
+    assert prior_moments({"name": "categorical", "thresholds": [0.2, 0.4]}) == pytest.approx(
+        (0.3, 0.1)
+    )
     weighted = {"name": "categorical", "thresholds": [0.2, 0.4], "weights": [3, 1]}
     assert prior_moments(weighted) == pytest.approx((0.25, 0.03**0.5 / 2))
     assert prior_moments({"name": "fixed", "threshold": 0.3}) == (0.3, 0)
@@ -386,7 +474,9 @@ def test_the_prior_of_an_ensembles_members_is_found(tmp_path):
     run = run_folder(tmp_path / "run", tmp_path, cases=("a",))
     settings = yaml.safe_load((run / "run.yaml").read_text())
     member = settings["method"] | {"prior": {"name": "normal", "mean": 0.3, "deviation": 0.2}}
-    (run / "run.yaml").write_text(yaml.safe_dump(settings | {"method": {"name": "e", "base": {"base": member}}}))
+    (run / "run.yaml").write_text(
+        yaml.safe_dump(settings | {"method": {"name": "e", "base": {"base": member}}})
+    )
     numbers = thresholds(gather([run]))
     assert set(numbers["prior_mean"]) == {0.3}
     assert set(numbers["prior_deviation"]) == {0.2}

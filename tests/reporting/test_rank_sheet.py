@@ -13,7 +13,9 @@ REGIONS = {1: "whole", 4: "core"}
 
 def tile(mask, aspect=1.0):
     image = np.random.default_rng(0).normal(size=mask.shape)
-    return Tile(image, mask.astype(np.uint8), np.linspace(0, 1, mask.size).reshape(mask.shape), aspect)
+    return Tile(
+        image, mask.astype(np.uint8), np.linspace(0, 1, mask.size).reshape(mask.shape), aspect
+    )
 
 
 def square(size=20):
@@ -26,7 +28,10 @@ def square(size=20):
 def outlines(axis):
     """The corners of each outline: left, right, top and bottom."""
     paths = [path.vertices for lines in axis.collections for path in lines.get_paths()]
-    return [(*np.round((p[:, 0].min(), p[:, 0].max()), 1), *np.round((p[:, 1].min(), p[:, 1].max()), 1)) for p in paths]
+    return [
+        (*np.round((p[:, 0].min(), p[:, 0].max()), 1), *np.round((p[:, 1].min(), p[:, 1].max()), 1))
+        for p in paths
+    ]
 
 
 def pictures(figure, row):
@@ -41,7 +46,9 @@ def test_a_row_shows_the_slice_the_outline_and_the_entropy():
     assert np.array_equal(picture.images[0].get_array(), given.image)
     assert np.array_equal(doubt.images[0].get_array(), given.entropy)
     assert doubt.images[0].get_clim() == (0, 1), "scans can be compared"
-    assert (11.5, 17.5, 2.5, 9.5) in outlines(picture), "columns 12 to 17, rows 3 to 9 counted from the top"
+    assert (11.5, 17.5, 2.5, 9.5) in outlines(picture), (
+        "columns 12 to 17, rows 3 to 9 counted from the top"
+    )
     assert picture.get_ylim() == (19.5, -0.5)
     words = [text.get_text() for axis in figure.axes for text in axis.texts]
     assert words == ["1. first", "uncertain"]
@@ -64,7 +71,9 @@ def test_pixels_are_as_high_as_the_spacing_says():
 
 
 def test_there_are_ten_rows_at_most():
-    figure = draw_sheet([Row(f"scan {number}", "", tile(square())) for number in range(13)], REGIONS)
+    figure = draw_sheet(
+        [Row(f"scan {number}", "", tile(square())) for number in range(13)], REGIONS
+    )
     words = [text.get_text() for axis in figure.axes for text in axis.texts]
     assert [word for word in words if word] == [f"scan {number}" for number in range(ROWS)]
 

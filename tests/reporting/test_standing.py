@@ -13,8 +13,17 @@ from segpl.reporting.words import listed, plural
 def write_run(folder, method, seed, values, metric="iou"):
     """A run with one score in each of two regions for each case; `values` maps subject and case to the two."""
     folder.mkdir(parents=True)
-    (folder / "run.yaml").write_text(yaml.safe_dump({"method": {"name": method}, "seed": seed, "labelled": 2}))
-    origin = {"run": folder.name, "method": method, "seed": seed, "labelled": 2, "shift": "clean", "level": 0.0}
+    (folder / "run.yaml").write_text(
+        yaml.safe_dump({"method": {"name": method}, "seed": seed, "labelled": 2})
+    )
+    origin = {
+        "run": folder.name,
+        "method": method,
+        "seed": seed,
+        "labelled": 2,
+        "shift": "clean",
+        "level": 0.0,
+    }
     rows = []
     for (subject, case), scores in values.items():
         for region, value in zip("xy", scores, strict=True):
@@ -45,7 +54,9 @@ def test_the_worst_subject_is_the_same_everywhere(runs):
     assert standing_words(standing.best, names_budgets=False) == [
         "good finds most: an IoU of 65.0 % on average over 2 test subjects; its worst is anna with 45.0 %."
     ]
-    assert standing.cases == ["a2", "a1", "b"], "anna's cases first, and the worse of them before the other"
+    assert standing.cases == ["a2", "a1", "b"], (
+        "anna's cases first, and the worse of them before the other"
+    )
     (table,) = headline_table(material, standing.worst_iou)
     titles = [column.title for column in table.columns]
     worst = {row[1]: row[titles.index("worst subject IoU %")] for row in table.rows()}
@@ -72,7 +83,12 @@ def test_a_single_run_finds_no_more_than_others(tmp_path):
 
 
 def test_equally_bad_subjects_stand_in_the_order_of_their_names(tmp_path):
-    write_run(tmp_path / "a", "a", 0, {("t", "t"): (0.0, 0.0), ("s", "s"): (0.0, 0.0), ("r", "r"): (0.5, 0.5)})
+    write_run(
+        tmp_path / "a",
+        "a",
+        0,
+        {("t", "t"): (0.0, 0.0), ("s", "s"): (0.0, 0.0), ("r", "r"): (0.5, 0.5)},
+    )
     standing = find_standing(gather([tmp_path]))
     assert standing.best.worst_subject == "s"
     assert standing.cases == ["s", "t", "r"]
@@ -89,9 +105,16 @@ def test_without_a_defined_iou_nothing_is_best(tmp_path):
     standing = find_standing(gather([tmp_path]))
     assert standing.best is None
     assert standing.cases == ["s"]
-    assert standing_words(None, names_budgets=False)[0].startswith("No test subject has a defined IoU")
+    assert standing_words(None, names_budgets=False)[0].startswith(
+        "No test subject has a defined IoU"
+    )
 
 
 def test_words():
     assert [plural(count, "run") for count in (0, 1, 2)] == ["0 runs", "1 run", "2 runs"]
-    assert [listed(list(names)) for names in ("", "a", "ab", "abc")] == ["", "a", "a and b", "a, b and c"]
+    assert [listed(list(names)) for names in ("", "a", "ab", "abc")] == [
+        "",
+        "a",
+        "a and b",
+        "a, b and c",
+    ]

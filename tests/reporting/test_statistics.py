@@ -21,7 +21,15 @@ NAN = float("nan")
 
 def table(columns, rows):
     """Rows of one clean run of segpl with seed 0, unless they say otherwise."""
-    keys = {"run": "r", "method": "segpl", "seed": 0, "labelled": 2, "shift": "clean", "level": 0.0, "metric": "iou"}
+    keys = {
+        "run": "r",
+        "method": "segpl",
+        "seed": 0,
+        "labelled": 2,
+        "shift": "clean",
+        "level": 0.0,
+        "metric": "iou",
+    }
     return pd.DataFrame([keys | dict(zip(columns.split(), row, strict=True)) for row in rows])
 
 
@@ -40,7 +48,9 @@ def test_a_subject_counts_once_whatever_its_cases_and_regions():
         ("c", "c1", "core", NAN),
     ]
     found = per_subject(table("subject case region value", rows)).set_index("subject")
-    assert found["value"].to_dict() == pytest.approx({"a": (0.3 + 0.9) / 2, "b": 0.5, "c": NAN}, nan_ok=True)
+    assert found["value"].to_dict() == pytest.approx(
+        {"a": (0.3 + 0.9) / 2, "b": 0.5, "c": NAN}, nan_ok=True
+    )
     assert found["undefined"].to_dict() == {"a": 0, "b": 1, "c": 1}
 
 
@@ -92,11 +102,16 @@ def test_bland_altman_by_hand():
     assert found.differences.tolist() == [1, -1, 2, 0]
     assert found.bias == 0.5
     assert found.limits == pytest.approx((0.5 - 1.96 * deviation, 0.5 + 1.96 * deviation))
-    assert found.bias_interval == pytest.approx((0.5 - 3.182446 * deviation / 2, 0.5 + 3.182446 * deviation / 2))
+    assert found.bias_interval == pytest.approx(
+        (0.5 - 3.182446 * deviation / 2, 0.5 + 3.182446 * deviation / 2)
+    )
 
 
 def test_bland_altman_pairs_by_index_and_counts_what_has_no_pair():
-    found = bland_altman(pd.Series({"a": 1.0, "b": 2.0, "c": NAN, "d": 1.0}), pd.Series({"b": 1.0, "a": 1.0, "c": 1.0}))
+    found = bland_altman(
+        pd.Series({"a": 1.0, "b": 2.0, "c": NAN, "d": 1.0}),
+        pd.Series({"b": 1.0, "a": 1.0, "c": 1.0}),
+    )
     assert sorted(found.differences) == [0, 1]
     assert found.left_out == 2
 
@@ -124,7 +139,9 @@ def test_wilcoxon_by_hand_with_seeds_averaged_first():
 
 def test_the_bootstrap_agrees_with_scipy_and_with_itself():
     values = np.random.default_rng(3).normal(1, 2, (15, 2))
-    theirs = stats.bootstrap((values.mean(1),), np.mean, method="percentile", n_resamples=20_000, rng=1)
+    theirs = stats.bootstrap(
+        (values.mean(1),), np.mean, method="percentile", n_resamples=20_000, rng=1
+    )
     ours = bootstrap(differences(values))
     assert ours == pytest.approx(tuple(theirs.confidence_interval), abs=0.05)
     assert bootstrap(differences(values).iloc[::-1]) == ours
@@ -144,12 +161,17 @@ def test_the_interval_of_a_crossed_design_by_analysis_of_variance():
     values = np.random.default_rng(5).normal(1, 1, (6, 3)) + np.array([0, 1, 3])
     n, m = values.shape
     subjects, seeds = values.mean(axis=1), values.mean(axis=0)
-    a, b = (((part - part.mean()) ** 2).sum() / (len(part) - 1) / len(part) for part in (subjects, seeds))
+    a, b = (
+        ((part - part.mean()) ** 2).sum() / (len(part) - 1) / len(part)
+        for part in (subjects, seeds)
+    )
     rest = values - subjects[:, None] - seeds + values.mean()
     error = np.sqrt(a + b - (rest**2).sum() / ((n - 1) * (m - 1)) / (n * m))
     t = (a * stats.t.ppf(0.975, n - 1) + b * stats.t.ppf(0.975, m - 1)) / (a + b)
     found = interval(differences(values))
-    assert (found.low, found.high) == pytest.approx((values.mean() - t * error, values.mean() + t * error))
+    assert (found.low, found.high) == pytest.approx(
+        (values.mean() - t * error, values.mean() + t * error)
+    )
 
 
 def test_the_p_value_is_where_the_interval_begins_to_miss_0():
@@ -162,7 +184,9 @@ def test_the_p_value_is_where_the_interval_begins_to_miss_0():
 def test_seeds_that_disagree_count_although_subjects_agree():
     seeds = np.array([1.0, 2, 6])
     found = interval(differences(np.tile(seeds, (50, 1))))
-    assert (found.low, found.high) == pytest.approx(tuple(stats.ttest_1samp(seeds, 0).confidence_interval()))
+    assert (found.low, found.high) == pytest.approx(
+        tuple(stats.ttest_1samp(seeds, 0).confidence_interval())
+    )
 
 
 def test_each_seed_may_have_its_own_subjects():

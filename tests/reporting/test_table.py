@@ -83,7 +83,13 @@ def test_rows_must_fit_the_columns():
 
 
 def test_a_stored_table_comes_back_as_it_was():
-    columns = [text_column("method", wraps=True), IOU, Column("p", Format(".2g")), Column("seeds"), Column("effect")]
+    columns = [
+        text_column("method", wraps=True),
+        IOU,
+        Column("p", Format(".2g")),
+        Column("seeds"),
+        Column("effect"),
+    ]
     rows = [
         ["a|b", Spread(0.5, None), Span(0.25, 0.5), 3, Effect(1.0, None, 2.0)],
         ["–", Spread(0.25, 0.1), 0.012, 2, None],
@@ -94,12 +100,16 @@ def test_a_stored_table_comes_back_as_it_was():
 
 def test_undefined_numbers_and_those_of_numpy_can_be_stored():
     table = Table("T", [IOU, Column("n")], [[[NAN, 2], [Spread(np.float64(0.5), NAN), 3]]])
-    assert json.loads(to_json(table))["groups"] == [[[None, 2], [{"mean": 0.5, "deviation": None}, 3]]]
+    assert json.loads(to_json(table))["groups"] == [
+        [[None, 2], [{"mean": 0.5, "deviation": None}, 3]]
+    ]
     assert markdown(from_json(to_json(table))) == markdown(table)
 
 
 def test_markdown():
-    table = Table("T", [text_column("a|b"), IOU], [[["c|d", 0.5], ["e", 0.4]]], ["A note."], marks_best=True)
+    table = Table(
+        "T", [text_column("a|b"), IOU], [[["c|d", 0.5], ["e", 0.4]]], ["A note."], marks_best=True
+    )
     assert markdown(table) == (
         "## T\n\n"
         "| a\\|b | IoU % |\n"
@@ -137,7 +147,9 @@ def test_latex_prints_special_characters_as_they_are():
 
 
 def test_html_is_escaped_and_marked():
-    table = Table("<T>", [text_column("a"), IOU], [[["<b>", 0.5], ["c", 0.4]]], ["<n>"], marks_best=True)
+    table = Table(
+        "<T>", [text_column("a"), IOU], [[["<b>", 0.5], ["c", 0.4]]], ["<n>"], marks_best=True
+    )
     text = html(table)
     assert "<caption>&lt;T&gt;</caption>" in text
     assert '<th scope="col">a</th><th scope="col" class="number">IoU %</th>' in text
@@ -148,7 +160,10 @@ def test_html_is_escaped_and_marked():
 
 def test_the_terminal_shows_brackets_and_breaks_headings_rather_than_names(capsys):
     name = "[bold]" + "x" * 34
-    columns = [text_column("case"), *(Column(f"a long heading {number}", IOU.format) for number in range(4))]
+    columns = [
+        text_column("case"),
+        *(Column(f"a long heading {number}", IOU.format) for number in range(4)),
+    ]
     print_table(Table("Title", columns, [[[name, 0.1, 0.2, 0.3, 0.4]]], ["A note."]))
     printed = capsys.readouterr().out
     assert printed.startswith("Title\n")

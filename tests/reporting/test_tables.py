@@ -7,7 +7,8 @@ from segpl.reporting.tables import print_summary, summary
 def scores(values):
     keys = {"run": "r", "method": "m", "seed": 0, "labelled": 1, "shift": "clean", "level": 0.0}
     rows = [
-        keys | {"subject": subject, "case": case, "region": region, "metric": metric, "value": value}
+        keys
+        | {"subject": subject, "case": case, "region": region, "metric": metric, "value": value}
         for subject, case, region, value in values
         for metric in ("iou", "dice")
     ]
@@ -28,7 +29,11 @@ def test_undefined_scores_are_left_out_and_the_count_says_so():
 
 
 def test_the_mean_over_regions_is_per_subject():
-    table = summary(scores([("a", "a", "x", 0.2), ("a", "a", "y", 0.4), ("b", "b", "x", 0.6), ("b", "b", "y", 0.8)]))
+    table = summary(
+        scores(
+            [("a", "a", "x", 0.2), ("a", "a", "y", 0.4), ("b", "b", "x", 0.6), ("b", "b", "y", 0.8)]
+        )
+    )
     row = table[(table["metric"] == "iou") & (table["region"] == "mean")].iloc[0]
     assert row["mean"] == pytest.approx(0.5)
     assert row["std"] == pytest.approx(pd.Series([0.3, 0.7]).std())

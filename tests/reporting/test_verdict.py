@@ -15,7 +15,14 @@ PAIR = ["subject", "seed"]
 
 def runs(method, values, labelled=4, **other):
     """Scores of subjects (rows) by seeds (columns), one case and region each."""
-    keys = {"method": method, "labelled": labelled, "region": "x", "shift": "clean", "level": 0.0, "metric": "iou"}
+    keys = {
+        "method": method,
+        "labelled": labelled,
+        "region": "x",
+        "shift": "clean",
+        "level": 0.0,
+        "metric": "iou",
+    }
     rows = [
         {"run": f"{method}-{seed}", "seed": seed, "subject": f"s{subject}", "case": f"c{subject}"}
         | keys
@@ -27,7 +34,9 @@ def runs(method, values, labelled=4, **other):
 
 
 def twins(base, better, labelled=4):
-    return pd.concat([runs("supervised", base, labelled), runs("segpl", better, labelled)], ignore_index=True)
+    return pd.concat(
+        [runs("supervised", base, labelled), runs("segpl", better, labelled)], ignore_index=True
+    )
 
 
 KNOWN = Comparison(
@@ -61,7 +70,9 @@ def test_a_comparison_by_hand():
 
 def test_several_seeds_widen_what_the_bootstrap_over_subjects_calls_sure():
     base = np.full((10, 3), 0.5)
-    found = compare(twins(base, base + np.array([0.0, 0.02, 0.10]) + np.linspace(0, 0.01, 10)[:, None]), "segpl")
+    found = compare(
+        twins(base, base + np.array([0.0, 0.02, 0.10]) + np.linspace(0, 0.01, 10)[:, None]), "segpl"
+    )
     assert found.bootstrap[0] > 0 > found.low
     assert verdict(found).kind is Kind.CANNOT_TELL
 
@@ -81,15 +92,27 @@ def test_a_region_that_one_method_leaves_undefined_is_left_out_for_both():
 
 def test_seeds_and_subjects_without_a_twin_do_not_count():
     base = runs("supervised", [[0.4, 0.4, 0.9], [0.5, 0.5, 0.9]])
-    scores = pd.concat([base, runs("segpl", [[0.5, 0.6], [0.8, 0.5]]), runs("segpl", [[0.9], [0.9]], seed=7, run="r")])
-    missing = scores[~((scores["method"] == "segpl") & (scores["seed"] == 1) & (scores["subject"] == "s1"))]
+    scores = pd.concat(
+        [
+            base,
+            runs("segpl", [[0.5, 0.6], [0.8, 0.5]]),
+            runs("segpl", [[0.9], [0.9]], seed=7, run="r"),
+        ]
+    )
+    missing = scores[
+        ~((scores["method"] == "segpl") & (scores["seed"] == 1) & (scores["subject"] == "s1"))
+    ]
     found = compare(missing, "segpl")
     assert (found.subjects, found.seeds, found.left_out) == (2, 2, 1)
     assert found.effect == pytest.approx((15 + 30) / 2)
 
 
 def test_images_are_paired_by_their_number():
-    images = [runs(name, [[0.2]], image=number, foreground=0.1) for name in ("a", "b") for number in range(3)]
+    images = [
+        runs(name, [[0.2]], image=number, foreground=0.1)
+        for name in ("a", "b")
+        for number in range(3)
+    ]
     found = pairs(pd.concat(images), "a", "b")
     assert found["image"].tolist() == [0, 1, 2]
     assert (found["method"] == found["baseline"]).all()
@@ -113,7 +136,15 @@ def test_equal_scores_differ_by_nothing_though_sums_round():
             "(95 % interval 1.9 to 6.5; 12 test subjects, 3 seeds).",
         ),
         (
-            {"effect": -4.21, "low": -6.5, "high": -1.9, "seeds": 1, "labelled": 1, "shift": "ood", "level": 0.1},
+            {
+                "effect": -4.21,
+                "low": -6.5,
+                "high": -1.9,
+                "seeds": 1,
+                "labelled": 1,
+                "shift": "ood",
+                "level": 0.1,
+            },
             Kind.CANNOT_TELL,
             "It cannot be told from these data whether the unlabelled scans help: segpl is 4.2 IoU points worse than "
             "supervised training at 1 labelled subject under ood 0.1 (95 % interval -6.5 to -1.9; 12 test subjects, "
@@ -133,7 +164,15 @@ def test_equal_scores_differ_by_nothing_though_sums_round():
             "(95 % interval -6.5 to -1.9; 12 test subjects, 2 seeds).",
         ),
         (
-            {"effect": 0.02, "low": -1.5, "high": 1.54, "p": 0.9, "labelled": None, "left_out": 2, "metric": "dice"},
+            {
+                "effect": 0.02,
+                "low": -1.5,
+                "high": 1.54,
+                "p": 0.9,
+                "labelled": None,
+                "left_out": 2,
+                "metric": "dice",
+            },
             Kind.CANNOT_TELL,
             "It cannot be told from these data whether the unlabelled scans help: segpl is 0.02 Dice points better "
             "than supervised training at all labelled subjects (95 % interval -1.5 to 1.5; 12 test subjects, 3 seeds; "
@@ -171,19 +210,29 @@ def test_among_several_a_verdict_must_survive_the_correction():
     draw = np.random.default_rng(0)
     base = draw.uniform(0.3, 0.7, (12, 3))
     gains = {"clear": 0.2, "narrow": 0.042, "same": 0.0, "worse": -0.2}
-    scores = [runs(name, base + gain + draw.normal(0, 0.04, (12, 3))) for name, gain in gains.items()]
-    found = {one.comparison.method: one for one in verdicts(pd.concat([runs("supervised", base), *scores]))}
+    scores = [
+        runs(name, base + gain + draw.normal(0, 0.04, (12, 3))) for name, gain in gains.items()
+    ]
+    found = {
+        one.comparison.method: one
+        for one in verdicts(pd.concat([runs("supervised", base), *scores]))
+    }
     expected = [Kind.HELPS, Kind.CANNOT_TELL, Kind.CANNOT_TELL, Kind.HURTS]
     assert [found[name].kind for name in gains] == expected
     narrow = found["narrow"]
     assert narrow.comparison.low > 0
     assert verdict(narrow.comparison).kind is Kind.HELPS
     assert narrow.p == pytest.approx(2 * narrow.comparison.p)
-    assert f"p = {narrow.p:.2g} after Holm's correction for 4 comparisons, so it does not hold" in narrow.sentence
+    assert (
+        f"p = {narrow.p:.2g} after Holm's correction for 4 comparisons, so it does not hold"
+        in narrow.sentence
+    )
 
 
 def test_each_budget_is_compared_with_its_own_baseline():
-    scores = pd.concat([twins([[0.2], [0.3]], [[0.3], [0.4]], 2), twins([[0.6], [0.7]], [[0.5], [0.6]], None)])
+    scores = pd.concat(
+        [twins([[0.2], [0.3]], [[0.3], [0.4]], 2), twins([[0.6], [0.7]], [[0.5], [0.6]], None)]
+    )
     assert [(one.comparison.labelled, one.comparison.effect) for one in verdicts(scores)] == [
         (2, pytest.approx(10)),
         (None, pytest.approx(-10)),
@@ -197,14 +246,32 @@ ALONE = TWINS[TWINS["method"] == "segpl"]
 @pytest.mark.parametrize(
     ("scores", "message"),
     [
-        (ALONE, "There is no iou of supervised under clean 0 at 4 labelled subjects: train and evaluate it."),
+        (
+            ALONE,
+            "There is no iou of supervised under clean 0 at 4 labelled subjects: train and evaluate it.",
+        ),
         (TWINS.assign(metric="dice"), "no iou of segpl"),
-        (pd.concat([ALONE, runs("supervised", [[0.1]], 2)]), "have 4 labelled subjects and 2 labelled subjects"),
-        (pd.concat([TWINS, TWINS.assign(labelled=2)]), "2 labelled subjects or 4 labelled subjects"),
-        (pd.concat([ALONE, runs("supervised", [[0.1]]).assign(seed=7)]), "segpl and supervised have no seed in common"),
-        (pd.concat([ALONE, runs("supervised", [[0.1]]).assign(subject="t")]), "have no subject in common at 4 label"),
+        (
+            pd.concat([ALONE, runs("supervised", [[0.1]], 2)]),
+            "have 4 labelled subjects and 2 labelled subjects",
+        ),
+        (
+            pd.concat([TWINS, TWINS.assign(labelled=2)]),
+            "2 labelled subjects or 4 labelled subjects",
+        ),
+        (
+            pd.concat([ALONE, runs("supervised", [[0.1]]).assign(seed=7)]),
+            "segpl and supervised have no seed in common",
+        ),
+        (
+            pd.concat([ALONE, runs("supervised", [[0.1]]).assign(subject="t")]),
+            "have no subject in common at 4 label",
+        ),
         (pd.concat([TWINS, ALONE]), "segpl twice with one seed"),
-        (pd.concat([TWINS, ALONE.assign(run="other", subject="t")]), "runs segpl-0, segpl-1, other, other"),
+        (
+            pd.concat([TWINS, ALONE.assign(run="other", subject="t")]),
+            "runs segpl-0, segpl-1, other, other",
+        ),
         (TWINS.assign(value=NAN), "no iou that is defined for both"),
     ],
 )
@@ -214,14 +281,20 @@ def test_what_cannot_be_compared_is_refused_by_name(scores, message):
 
 
 def test_subjects_must_be_shared_within_a_seed():
-    crossed = pd.concat([runs("supervised", [[0.1, 0.1]]), runs("supervised", [[0.1]], subject="t", seed=2)])
-    scores = pd.concat([crossed, runs("segpl", [[0.1]], subject="t"), runs("segpl", [[0.1]], seed=2, run="r")])
+    crossed = pd.concat(
+        [runs("supervised", [[0.1, 0.1]]), runs("supervised", [[0.1]], subject="t", seed=2)]
+    )
+    scores = pd.concat(
+        [crossed, runs("segpl", [[0.1]], subject="t"), runs("segpl", [[0.1]], seed=2, run="r")]
+    )
     with pytest.raises(UserError, match="no subject in common"):
         compare(scores, "segpl")
 
 
 def test_a_baseline_that_is_missing_at_one_budget_is_named():
-    with pytest.raises(UserError, match="no iou of supervised under clean 0 at 8 labelled subjects"):
+    with pytest.raises(
+        UserError, match="no iou of supervised under clean 0 at 8 labelled subjects"
+    ):
         verdicts(pd.concat([TWINS, ALONE.assign(labelled=8)]))
 
 
@@ -236,14 +309,18 @@ def simulated(subjects, seeds, seed_spread, effect, times, slices=12):
     """Slices of two methods, times x subjects x seeds x slices: what a subject or a training does, its slices share."""
     draw = np.random.default_rng(subjects + seeds)
     shape = (times, subjects, seeds)
-    scan = draw.normal(0.45, 0.12, (times, subjects, 1, 1)) + draw.normal(0, 0.1, (times, subjects, 1, slices))
+    scan = draw.normal(0.45, 0.12, (times, subjects, 1, 1)) + draw.normal(
+        0, 0.1, (times, subjects, 1, slices)
+    )
     gain = (
         effect
         + draw.normal(0, 0.05, (times, subjects, 1))
         + draw.normal(0, seed_spread, (times, 1, seeds))
         + draw.normal(0, 0.03, shape)
     )
-    base, better = (draw.normal(scan + more, 0.02, (*shape, slices)) for more in (0, gain[..., None]))
+    base, better = (
+        draw.normal(scan + more, 0.02, (*shape, slices)) for more in (0, gain[..., None])
+    )
     return base.clip(0, 1), better.clip(0, 1)
 
 
@@ -254,14 +331,18 @@ def kinds(base, better):
     for gain in gains.reshape(len(gains), -1):
         found = interval(pd.Series(gain, pairs))
         known = replace(KNOWN, subjects=gains.shape[1], seeds=gains.shape[2])
-        yield verdict(replace(known, effect=found.mean, low=found.low, high=found.high, p=found.p)).kind
+        yield verdict(
+            replace(known, effect=found.mean, low=found.low, high=found.high, p=found.p)
+        ).kind
 
 
 DESIGNS = [(8, 3, 0.0), (8, 3, 0.05), (20, 5, 0.02), (20, 5, 0.05), (65, 3, 0.0), (65, 3, 0.05)]
 
 
 @pytest.mark.parametrize(("subjects", "seeds", "seed_spread"), DESIGNS)
-def test_the_verdict_finds_a_large_effect_and_seldom_one_that_is_not_there(subjects, seeds, seed_spread):
+def test_the_verdict_finds_a_large_effect_and_seldom_one_that_is_not_there(
+    subjects, seeds, seed_spread
+):
     large = list(kinds(*simulated(subjects, seeds, seed_spread, effect=0.3, times=200)))
     assert large.count(Kind.HELPS) >= 0.9 * 200
     assert Kind.HURTS not in large
@@ -272,14 +353,19 @@ def test_the_verdict_finds_a_large_effect_and_seldom_one_that_is_not_there(subje
 
 def test_mann_whitney_over_slices_finds_what_is_not_there():
     studies = zip(*simulated(8, 3, 0.05, effect=0.0, times=200), strict=True)
-    found = [mann_whitney(*(pd.Series(slices.ravel()) for slices in pair)) < 0.05 for pair in studies]
+    found = [
+        mann_whitney(*(pd.Series(slices.ravel()) for slices in pair)) < 0.05 for pair in studies
+    ]
     assert np.mean(found) > 0.3
 
 
 def test_subjects_alone_find_what_only_a_lucky_training_did():
     base, better = simulated(20, 3, 0.05, effect=0.0, times=200)
     gains = 100 * (better - base).mean(-1)[:, :, 0]
-    first = [interval(pd.Series(gain, pd.MultiIndex.from_product([range(20), [0]], names=PAIR))) for gain in gains]
+    first = [
+        interval(pd.Series(gain, pd.MultiIndex.from_product([range(20), [0]], names=PAIR)))
+        for gain in gains
+    ]
     assert sum(one.low > 0 for one in first) > 0.15 * 200  # hence no verdict on one seed
     assert set(kinds(base[:, :, :1], better[:, :, :1])) == {Kind.CANNOT_TELL}
     assert list(kinds(base, better)).count(Kind.HELPS) <= 0.05 * 200
@@ -287,6 +373,9 @@ def test_subjects_alone_find_what_only_a_lucky_training_did():
 
 def test_the_simulated_verdicts_are_those_of_the_whole_way_from_scores():
     base, better = simulated(8, 3, 0.02, effect=0.08, times=4)
-    ways = [verdict(compare(twins(*pair), "segpl")).kind for pair in zip(base.mean(-1), better.mean(-1), strict=True)]
+    ways = [
+        verdict(compare(twins(*pair), "segpl")).kind
+        for pair in zip(base.mean(-1), better.mean(-1), strict=True)
+    ]
     assert ways == list(kinds(base, better))
     assert len(set(ways)) == 2

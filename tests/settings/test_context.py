@@ -5,7 +5,16 @@ from math import prod
 import pytest
 
 from segpl.networks.unet import strides
-from segpl.settings.context import PLANE, SLACK, VOLUME, coarsened, fit_patch, step_to_fit, steps_to_try, wanted_view
+from segpl.settings.context import (
+    PLANE,
+    SLACK,
+    VOLUME,
+    coarsened,
+    fit_patch,
+    step_to_fit,
+    steps_to_try,
+    wanted_view,
+)
 
 
 def test_a_patch_should_see_most_of_the_image_or_the_object_with_its_surroundings():
@@ -44,9 +53,19 @@ def test_grids_are_tried_from_coarse_to_fine_in_equal_ratios():
         ((100, 90), (80, 72), None, [96, 96]),  # small images whole, in steps of 16
         ((7, 9), (5, 7), None, [16, 16]),
         ((125, 93, 42), (100, 74, 33), (60, 40, 30), [104, 80, 32]),  # all sides near their view
-        ((512, 512, 16), (410, 410, 13), (512, 512, 16), [128, 136, 16]),  # out of reach: the longest
+        (
+            (512, 512, 16),
+            (410, 410, 13),
+            (512, 512, 16),
+            [128, 136, 16],
+        ),  # out of reach: the longest
         ((512, 512, 3), (410, 410, 2), None, [304, 304, 3]),  # thin volumes keep their slices
-        ((300, 60, 300), (240, 48, 240), (300, 30, 30), [176, 40, 40]),  # a long object stays in view
+        (
+            (300, 60, 300),
+            (240, 48, 240),
+            (300, 30, 30),
+            [176, 40, 40],
+        ),  # a long object stays in view
     ],
 )
 def test_patches_shrink_where_they_can_spare_it(image, view, objects, patch):

@@ -26,9 +26,15 @@ GOOD = {
         ({"mirror": [7]}, ("mirror",)),
         ({"method": "magic"}, ("method", "name")),
         ({"method": {"name": "segpl", "alpha": -1}}, ("method", "alpha")),
-        ({"method": {"name": "segpl-vi", "prior": {"name": "normal", "mean": 2}}}, ("method", "prior", "mean")),
+        (
+            {"method": {"name": "segpl-vi", "prior": {"name": "normal", "mean": 2}}},
+            ("method", "prior", "mean"),
+        ),
         ({"method": {"name": "segpl-vi", "prior": {"mean": 0.4}}}, ("method", "prior")),
-        ({"method": {"name": "deep-ensemble", "base": {"name": "cps", "alhpa": 1}}}, ("method", "base", "alhpa")),
+        (
+            {"method": {"name": "deep-ensemble", "base": {"name": "cps", "alhpa": 1}}},
+            ("method", "base", "alhpa"),
+        ),
     ],
 )
 def test_a_wrong_setting(wrong, where):

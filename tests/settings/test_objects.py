@@ -58,7 +58,9 @@ def test_regions_are_taken_one_by_one_and_an_absent_one_is_nan():
 def test_the_rest_of_a_large_volume_does_not_matter():
     small = block((40, 40, 40), (16, 24), (16, 24), (16, 24))
     large = block((160, 160, 160), (76, 84), (76, 84), (76, 84))
-    assert survival(small, (1, 1, 1), (2, 2, 2)) == pytest.approx(survival(large, (1, 1, 1), (2, 2, 2)), abs=0.01)
+    assert survival(small, (1, 1, 1), (2, 2, 2)) == pytest.approx(
+        survival(large, (1, 1, 1), (2, 2, 2)), abs=0.01
+    )
 
 
 def test_of_a_huge_region_the_middle_makes_the_trip(monkeypatch):
@@ -134,7 +136,11 @@ def test_all_volumes_or_nearly_all_slices_of_enough_subjects_decide():
 
 
 def test_nesting_is_read_off_the_label_values():
-    whole, core, other = Region("whole", (1, 2), 1), Region("core", (2,), 2), Region("other", (3,), 3)
+    whole, core, other = (
+        Region("whole", (1, 2), 1),
+        Region("core", (2,), 2),
+        Region("other", (3,), 3),
+    )
     assert nested([whole, core, other]) == [(1, 0)]
     assert nested([core, whole]) == [(0, 1)]
     assert nested([core, core]) == [], "the same is not a part"

@@ -26,7 +26,9 @@ def folder(path, shapes, spacings, channel="MR", value=0.0):
         voxels = (draw.normal(value, 100, shape)).astype(np.float32)
         affine = np.diag([*spacing, 1.0])
         write_nifti(path / f"imagesTr/c{number}_0000.nii.gz", voxels, affine)
-        write_nifti(path / f"labelsTr/c{number}.nii.gz", (voxels > value + 150).astype(np.uint8), affine)
+        write_nifti(
+            path / f"labelsTr/c{number}.nii.gz", (voxels > value + 150).astype(np.uint8), affine
+        )
     labels = {"background": 0, "thing": 1}
     description = {"channel_names": {"0": channel}, "labels": labels, "file_ending": ".nii.gz"}
     write_text(path / "dataset.json", json.dumps(description))
@@ -36,10 +38,14 @@ def folder(path, shapes, spacings, channel="MR", value=0.0):
 def ball(path, shape, spacing, diameter, count=3):
     """Volumes with a ball of `diameter` mm in the middle, the same in every case."""
     data = folder(path, [shape] * count, [spacing] * count)
-    squares = [((np.arange(n) - (n - 1) / 2) * step) ** 2 for n, step in zip(shape, spacing, strict=True)]
+    squares = [
+        ((np.arange(n) - (n - 1) / 2) * step) ** 2 for n, step in zip(shape, spacing, strict=True)
+    ]
     distance = np.sqrt(squares[0][:, None, None] + squares[1][:, None] + squares[2])
     for case in data.training:
-        write_nifti(case.label, (distance <= diameter / 2).astype(np.uint8), np.diag([*spacing, 1.0]))
+        write_nifti(
+            case.label, (distance <= diameter / 2).astype(np.uint8), np.diag([*spacing, 1.0])
+        )
     return data
 
 
@@ -54,7 +60,11 @@ def visible(labelled, validation=()):
         ((96, 90, 24), (1, 1, 6), [96, 96]),  # thick slices: 2D, steps of 16
         ((300, 300, 5), (1, 1, 5), [128, 144]),  # at most 128 x 128 and a little more
         ((35, 50, 35), (1, 1, 1), [32, 48, 32]),  # 3D, steps of 8
-        ((200, 200, 100), (1, 1, 1), [64, 64, 64]),  # 3D, at most 96 x 80 x 32 voxels and a little more
+        (
+            (200, 200, 100),
+            (1, 1, 1),
+            [64, 64, 64],
+        ),  # 3D, at most 96 x 80 x 32 voxels and a little more
         ((10, 10, 8), (1, 1, 1), [16, 16, 8]),  # filled up
         ((64, 64, 1), (1, 1, 1), [64, 64]),  # one slice: 2D
         ((128, 128, 3), (1, 1, 1), [128, 128, 3]),  # thin volumes
@@ -91,7 +101,9 @@ def test_slices_are_coarsened_in_their_plane_alone(tmp_path):
     data = ball(tmp_path, (320, 320, 6), (1, 1, 8), 160)
     planned = plan(data, visible(data.training))
     assert planned["spacing"].value == [2, 2]
-    assert planned["spacing"].why.startswith("2 mm: a patch then covers 80 % of the median slice; thing keeps IoU 1.00")
+    assert planned["spacing"].why.startswith(
+        "2 mm: a patch then covers 80 % of the median slice; thing keeps IoU 1.00"
+    )
     assert planned["patch"].value == [128, 144]
 
 
@@ -99,7 +111,9 @@ def test_the_coarsest_grid_that_labels_survive_is_taken_where_the_view_asks_for_
     data = folder(tmp_path, [(640, 640, 1)] * 3, [(1, 1, 1)] * 3)
     x, y = np.meshgrid(np.arange(640), np.arange(640), indexing="ij")
     for width, worth in ((5, True), (1.5, False)):
-        stripes = (x + 0.4 * y) % (4 * width) < width  # oblique, so that no grid suits them by chance
+        stripes = (x + 0.4 * y) % (
+            4 * width
+        ) < width  # oblique, so that no grid suits them by chance
         for case in data.training:
             write_nifti(case.label, stripes[..., None].astype(np.uint8), np.eye(4))
         spacing = plan(data, visible(data.training))["spacing"]
@@ -138,7 +152,9 @@ def test_labels_of_unlabelled_and_test_cases_are_never_read(tmp_path):
 def test_no_more_than_twenty_labels_are_read(tmp_path, monkeypatch):
     data = ball(tmp_path, (20, 20, 10), (1, 1, 1), 8)
     names = []
-    monkeypatch.setattr("segpl.settings.plan.read_label", lambda case, margin: names.append(case.name))
+    monkeypatch.setattr(
+        "segpl.settings.plan.read_label", lambda case, margin: names.append(case.name)
+    )
     cases = [replace(data.training[0], name=str(number)) for number in range(58)]
     plan(data, visible(cases))
     assert names == [str(3 * number) for number in range(20)]
@@ -147,7 +163,9 @@ def test_no_more_than_twenty_labels_are_read(tmp_path, monkeypatch):
 def test_a_given_patch_or_spacing_is_kept_and_the_other_planned_to_fit(tmp_path):
     ball(tmp_path, (200, 160, 90), (1, 1, 1), 80)
     patch = plan_run(tmp_path, {"method": "supervised", "patch": [48, 40, 16]})
-    assert patch.spacing == pytest.approx([3.63] * 3, abs=0.01), "an eighth of the voxels, twice the step"
+    assert patch.spacing == pytest.approx([3.63] * 3, abs=0.01), (
+        "an eighth of the voxels, twice the step"
+    )
     assert patch.strides is not None
     assert {"patch", "spacing"} & patch.why.keys() == {"spacing"}
     spacing = plan_run(tmp_path, {"method": "supervised", "spacing": [4, 4, 4]})
@@ -190,7 +208,9 @@ def test_depth_and_strides_are_written_down_and_can_be_changed(tmp_path):
     assert run.strides == ((1, 1, 1), (2, 2, 2), (2, 2, 2), (2, 2, 2), (2, 2, 1))
     task = read_dataset(tmp_path).task
     assert len(run.build(task).widths) == len(run.strides)
-    flatter = plan_run(tmp_path, {"method": "supervised", "strides": [[1, 1, 1], [2, 2, 1], [2, 2, 1]]})
+    flatter = plan_run(
+        tmp_path, {"method": "supervised", "strides": [[1, 1, 1], [2, 2, 1], [2, 2, 1]]}
+    )
     assert len(flatter.build(task).widths) == 3
     small = plan_run(tmp_path, {"method": "supervised", "patch": [16, 16, 8]})
     assert small.strides == ((1, 1, 1), (2, 2, 2), (2, 2, 1))
@@ -207,7 +227,9 @@ def test_scarce_memory_halves_the_batch_until_it_fits(tmp_path, monkeypatch):
         assert ("memory is scarce" in planned.why) == (batch < 4)
 
 
-@pytest.mark.parametrize(("shape", "batch"), [((64, 64, 24), 4), ((64, 64, 40), 2), ((300, 300, 1), 4)])
+@pytest.mark.parametrize(
+    ("shape", "batch"), [((64, 64, 24), 4), ((64, 64, 40), 2), ((300, 300, 1), 4)]
+)
 def test_large_volumes_come_in_smaller_batches(tmp_path, monkeypatch, shape, batch):
     monkeypatch.setattr("segpl.settings.plan.free_memory", lambda: 10**12)
     data = folder(tmp_path, [shape] * 2, [(1, 1, 1)] * 2)
@@ -231,7 +253,9 @@ def regions(*values, names=("a", "b", "c")):
 )
 def test_only_what_has_no_sides_is_mirrored(tmp_path, oriented, found, axes, reason):
     data = ball(tmp_path, (20, 20, 10), (2 if oriented else 1, 1, 1), 8)
-    mirror = plan(replace(data, task=replace(data.task, regions=found)), visible(data.training))["mirror"]
+    mirror = plan(replace(data, task=replace(data.task, regions=found)), visible(data.training))[
+        "mirror"
+    ]
     assert mirror.value == axes
     assert reason in mirror.why
 
@@ -276,7 +300,9 @@ def test_methods_that_ask_are_told_what_the_labels_show(tmp_path, method):
     own = plan_run(tmp_path, {"method": {"name": "knowing", "single_component": []}})
     assert own.method.single_component == ()
     assert "method.single_component" not in own.why
-    assert not [key for key in plan_run(tmp_path, {"method": "supervised"}).why if key.startswith("method.")]
+    assert not [
+        key for key in plan_run(tmp_path, {"method": "supervised"}).why if key.startswith("method.")
+    ]
 
 
 def test_memory_that_the_system_lends_to_files_is_free(monkeypatch):
@@ -287,11 +313,18 @@ def test_memory_that_the_system_lends_to_files_is_free(monkeypatch):
 
 
 def test_ct_is_clipped_and_mr_is_not(tmp_path):
-    ct = plan(folder(tmp_path / "ct", [(32, 32, 32)] * 2, [(1, 1, 1)] * 2, "CT", -500.0), visible([]))
+    ct = plan(
+        folder(tmp_path / "ct", [(32, 32, 32)] * 2, [(1, 1, 1)] * 2, "CT", -500.0), visible([])
+    )
     low, high = ct["window"].value
     assert low == pytest.approx(-500 - 2.58 * 100, abs=30)
     assert high == pytest.approx(-500 + 2.58 * 100, abs=30)
-    assert plan(folder(tmp_path / "mr", [(32, 32, 32)] * 2, [(1, 1, 1)] * 2), visible([]))["window"].value is None
+    assert (
+        plan(folder(tmp_path / "mr", [(32, 32, 32)] * 2, [(1, 1, 1)] * 2), visible([]))[
+            "window"
+        ].value
+        is None
+    )
 
 
 def test_only_the_ct_channel_is_clipped(tmp_path):
@@ -302,7 +335,11 @@ def test_only_the_ct_channel_is_clipped(tmp_path):
             draw.normal(value, 1 if not number else 100, (32, 32, 32)),
             np.eye(4),
         )
-    channels = {"channel_names": {"0": "PET", "1": "CT"}, "labels": {"background": 0, "a": 1}, "file_ending": ".nii.gz"}
+    channels = {
+        "channel_names": {"0": "PET", "1": "CT"},
+        "labels": {"background": 0, "a": 1},
+        "file_ending": ".nii.gz",
+    }
     write_text(tmp_path / "dataset.json", json.dumps(channels))
     low, high = plan(read_dataset(tmp_path), visible([]))["window"].value
     assert low < -600 < -400 < high < 0
@@ -312,7 +349,10 @@ def test_thin_structures_survive_resampling():
     y = torch.zeros(1, 40, 40, 40, dtype=torch.bool)
     y[0, ::4] = True  # sheets of one voxel
     for factor in (1.3, 0.9, 0.7):
-        share = resample_label(y, tuple(round(40 * factor) for _ in range(3))).float().mean() / y.float().mean()
+        share = (
+            resample_label(y, tuple(round(40 * factor) for _ in range(3))).float().mean()
+            / y.float().mean()
+        )
         assert share == pytest.approx(1, abs=0.15)
 
 

@@ -54,7 +54,11 @@ def undisturbed(tumours, tmp_path_factory):
     """A study of two real runs of one thread each, and its output folder when nothing happens to it."""
     folder = tmp_path_factory.mktemp("undisturbed")
     file = folder / "study.yaml"
-    text = SMALL.format(data=tumours).replace("seeds: [0, 1]", "seeds: [0]").replace("steps: 4", "steps: 100")
+    text = (
+        SMALL.format(data=tumours)
+        .replace("seeds: [0, 1]", "seeds: [0]")
+        .replace("steps: 4", "steps: 100")
+    )
     file.write_text(text.replace("validate_every: 2", "validate_every: 10"))
     assert run_study(file, folder / "out", workers=2) == 0
     return file, folder / "out"

@@ -9,7 +9,13 @@ from pathlib import Path
 import yaml
 
 COLUMNS = "run,method,seed,labelled,subject,case,region,shift,level,metric,value"
-COST = {"seconds_per_step": 0.5, "flops_prediction": 1, "flops_labelled": 2, "flops_unlabelled": 3, "parameters": 4}
+COST = {
+    "seconds_per_step": 0.5,
+    "flops_prediction": 1,
+    "flops_labelled": 2,
+    "flops_unlabelled": 3,
+    "parameters": 4,
+}
 FACTORS = {"supervised": 0.5, "segpl": 0.75}
 
 
@@ -18,14 +24,19 @@ def pretend(plan: Path, worked: Path, directory: Path) -> None:
     run = yaml.safe_load((directory / "run.yaml").read_text(encoding="utf-8"))
     with worked.open("a") as names:
         names.write(directory.name + "\n")
-    fate = json.loads(plan.read_text(encoding="utf-8")).get(f"{run['method']['name']} {run['seed']}")
+    fate = json.loads(plan.read_text(encoding="utf-8")).get(
+        f"{run['method']['name']} {run['seed']}"
+    )
     if fate == "fail":
         (directory / "failed.txt").write_text("the scanner was on fire\n")
         return
     if fate == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     wanted = json.loads((directory / "evaluation.json").read_text(encoding="utf-8"))
-    shifts = [("clean", 0.0), *((text.partition("=")[0], float(text.partition("=")[2])) for text in wanted["shifts"])]
+    shifts = [
+        ("clean", 0.0),
+        *((text.partition("=")[0], float(text.partition("=")[2])) for text in wanted["shifts"]),
+    ]
     origin = f"{directory.name},{run['method']['name']},{run['seed']},{run['labelled']}"
     rows = [
         f"{origin},{subject},{subject},tumour,{shift},{level},{metric},"

@@ -36,7 +36,10 @@ def test_counts_and_time_left(todo, clock, capsys):
     clock[0] = 65.0
     assert board.counts() == "4 of 6 runs done, 1 running, 0 failed, 1 left; 35 s to go"
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == f"3 of 6 runs done, 0 running, 0 failed, 3 left; 2 min to go  ({first.name}: 40 s)"
+    assert (
+        lines[0]
+        == f"3 of 6 runs done, 0 running, 0 failed, 3 left; 2 min to go  ({first.name}: 40 s)"
+    )
 
 
 def test_a_failure_is_counted_and_its_reason_said(todo, clock, capsys):
@@ -74,6 +77,8 @@ def test_a_terminal_gets_the_table_and_no_lines(todo, clock, monkeypatch):
     assert f"({next(iter(todo)).name}: 0 s)" not in shown.get()
 
 
-@pytest.mark.parametrize(("seconds", "words"), [(0.4, "0 s"), (89, "89 s"), (600, "10 min"), (7200, "2.0 h")])
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.4, "0 s"), (89, "89 s"), (600, "10 min"), (7200, "2.0 h")]
+)
 def test_times_as_people_say_them(seconds, words):
     assert in_words(seconds) == words

@@ -26,7 +26,9 @@ def test_a_cluster_that_does_not_answer_is_one_sentence(study_file, tmp_path, mo
         raise ConnectionError("timed out")
 
     monkeypatch.setattr("ray.init", nobody)
-    with pytest.raises(UserError, match=r"--on ray://host:1: no Ray cluster answers there \(timed out\)"):
+    with pytest.raises(
+        UserError, match=r"--on ray://host:1: no Ray cluster answers there \(timed out\)"
+    ):
         run_study(study_file, tmp_path / "out", on="ray://host:1")
 
 
@@ -58,7 +60,9 @@ def prepared(study_file, jobs_of, tmp_path):
     return tmp_path / "here"
 
 
-def test_a_machine_without_a_common_disk_gets_what_it_needs_and_returns_what_it_made(prepared, tmp_path, pretend):
+def test_a_machine_without_a_common_disk_gets_what_it_needs_and_returns_what_it_made(
+    prepared, tmp_path, pretend
+):
     there = tmp_path / "there"
     files = on_machine(str(there), _wanted(prepared), threads=1)
     assert set(_wanted(prepared)) == {"run.yaml", "evaluation.json"}
@@ -72,7 +76,9 @@ def test_a_trained_run_is_sent_along_when_only_its_scoring_changes(prepared, tmp
     assert files["model.safetensors"] == b"weights"
 
 
-def test_a_failure_elsewhere_names_the_machine_and_a_death_is_tried_again(prepared, tmp_path, pretend):
+def test_a_failure_elsewhere_names_the_machine_and_a_death_is_tried_again(
+    prepared, tmp_path, pretend
+):
     pretend[0].write_text(json.dumps({"supervised 0": "fail"}))
     files = on_machine(str(tmp_path / "there"), _wanted(prepared), threads=1)
     assert files["failed.txt"].decode() == f"the scanner was on fire (on {socket.gethostname()})\n"
@@ -87,7 +93,11 @@ def cluster(monkeypatch):
     """Two machines of one core each, both on this one; a dead one is noticed within seconds."""
     from ray.cluster_utils import Cluster
 
-    notice = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 3}
+    notice = {
+        "health_check_initial_delay_ms": 0,
+        "health_check_period_ms": 500,
+        "health_check_failure_threshold": 3,
+    }
     machine = {"num_cpus": 1, "object_store_memory": 80_000_000}
     head = {**machine, "include_dashboard": False, "_system_config": notice}
     both = Cluster(initialize_head=True, head_node_args=head)
@@ -110,6 +120,9 @@ def test_a_machine_that_dies_in_the_middle_changes_nothing(undisturbed, tables, 
     striker.start()
     assert run_study(file, tmp_path / "out", on="ray") == 0
     striker.join()
-    attempts = [len(json.loads(log.read_text(encoding="utf-8"))) for log in tmp_path.glob("out/runs/*/provenance.json")]
+    attempts = [
+        len(json.loads(log.read_text(encoding="utf-8")))
+        for log in tmp_path.glob("out/runs/*/provenance.json")
+    ]
     assert sorted(attempts) == [1, 2], "one run began again on the machine that was left"
     assert tables(tmp_path / "out") == tables(expected)

@@ -12,7 +12,9 @@ from segpl.study.estimate import extrapolate, fitting, parts
 def jobs(study_file, jobs_of):
     """Two methods with two budgets and four seeds."""
     text = study_file.read_text(encoding="utf-8").replace("seeds: [0, 1]", "seeds: [7, 5, 9, 3]")
-    study_file.write_text(text.replace("budgets: [1]", "budgets: [1, {label: all, labelled: 1, steps: 3}]"))
+    study_file.write_text(
+        text.replace("budgets: [1]", "budgets: [1, {label: all, labelled: 1, steps: 3}]")
+    )
     return jobs_of(study_file)
 
 
@@ -64,6 +66,6 @@ def test_two_probes_tell_start_steps_validations_and_scoring_apart(jobs):
 
 def test_noise_in_the_probes_makes_no_time_negative(jobs):
     short, long = {"training": 9.0, "evaluation": 3.0}, {"training": 2.0, "evaluation": 1.0}
-    assert extrapolate(short, long, 0.1, replace(jobs[0].run, steps=10), cases=1, levels=5) == pytest.approx(
-        9 - 0.2 + 1 + 3
-    )
+    assert extrapolate(
+        short, long, 0.1, replace(jobs[0].run, steps=10), cases=1, levels=5
+    ) == pytest.approx(9 - 0.2 + 1 + 3)

@@ -19,7 +19,9 @@ def names(jobs):
 
 def test_every_method_with_every_budget_and_seed(study_file, jobs_of):
     study_file.write_text(
-        study_file.read_text(encoding="utf-8").replace("budgets: [1]", "budgets: [1, {label: whole, slices: 3}]")
+        study_file.read_text(encoding="utf-8").replace(
+            "budgets: [1]", "budgets: [1, {label: whole, slices: 3}]"
+        )
     )
     jobs = jobs_of(study_file)
     assert [(job.seed, job.budget, job.method) for job in jobs] == [
@@ -38,7 +40,9 @@ def test_every_method_with_every_budget_and_seed(study_file, jobs_of):
 
 def test_names_can_be_read_and_written_anywhere(study_file, jobs_of):
     study_file.write_text(
-        study_file.read_text(encoding="utf-8").replace("alpha: 0.1", "alpha: 0.1, label: 'a/b: \"c\" ..'")
+        study_file.read_text(encoding="utf-8").replace(
+            "alpha: 0.1", "alpha: 0.1, label: 'a/b: \"c\" ..'"
+        )
     )
     assert jobs_of(study_file)[1].name.startswith("a-b-c_1_seed0_")
 
@@ -54,7 +58,11 @@ def test_what_does_not_change_keeps_its_name(study_file, jobs_of):
 
 @pytest.mark.parametrize(
     ("right", "wrong"),
-    [("seeds: [0, 1]", "seeds: [1, 0, 2]"), ("ood=0.1", "ood=0.2"), ("- supervised", "- cps\n  - supervised")],
+    [
+        ("seeds: [0, 1]", "seeds: [1, 0, 2]"),
+        ("ood=0.1", "ood=0.2"),
+        ("- supervised", "- cps\n  - supervised"),
+    ],
 )
 def test_more_runs_and_other_scores_leave_the_runs_as_they_are(right, wrong, study_file, jobs_of):
     before = names(jobs_of(study_file))
@@ -65,7 +73,9 @@ def test_more_runs_and_other_scores_leave_the_runs_as_they_are(right, wrong, stu
 def test_a_setting_written_out_at_its_default_is_the_same_run(study_file, jobs_of):
     before = names(jobs_of(study_file))
     study_file.write_text(
-        study_file.read_text(encoding="utf-8").replace("steps: 4", "steps: 4, guard: true, batch: 2, slices: null")
+        study_file.read_text(encoding="utf-8").replace(
+            "steps: 4", "steps: 4, guard: true, batch: 2, slices: null"
+        )
     )
     assert names(jobs_of(study_file)) == before
 
@@ -81,9 +91,15 @@ def test_other_data_are_other_runs(study_file, jobs_of, tumours, tmp_path):
     assert not set(moved.values()) & set(names(jobs_of(study_file, copy)).values())
 
 
-def test_the_preset_and_the_common_hyper_parameters_go_to_each_method_that_knows_them(study_file, jobs_of):
-    text = study_file.read_text(encoding="utf-8").replace("steps: 4", "steps: 4, method: {alpha: 0.7, objective: dice}")
-    study_file.write_text(f"preset: brats\n{text}".replace("  - supervised", "  - supervised\n  - segpl-vi"))
+def test_the_preset_and_the_common_hyper_parameters_go_to_each_method_that_knows_them(
+    study_file, jobs_of
+):
+    text = study_file.read_text(encoding="utf-8").replace(
+        "steps: 4", "steps: 4, method: {alpha: 0.7, objective: dice}"
+    )
+    study_file.write_text(
+        f"preset: brats\n{text}".replace("  - supervised", "  - supervised\n  - segpl-vi")
+    )
     supervised, vi, segpl = (job.run for job in jobs_of(study_file)[:3])
     assert (supervised.learning_rate, supervised.steps) == (0.03, 4)
     assert {run.method.objective for run in (supervised, vi, segpl)} == {"dice"}
@@ -101,7 +117,9 @@ def crowd(tumours, tmp_path_factory):
         for number in range(40):
             for channel in range(4 if ending else 1):
                 end = ending.format(channel) + ".nii.gz"
-                (folder / part / f"subject{number:02}{end}").symlink_to(tumours / part / f"tumour_000{end}")
+                (folder / part / f"subject{number:02}{end}").symlink_to(
+                    tumours / part / f"tumour_000{end}"
+                )
     return folder
 
 
@@ -127,7 +145,9 @@ def test_the_studies_of_the_papers_tables_have_its_settings_and_figures(name, cr
     assert figures == {budget.label: labels for budget in study.budgets}
 
 
-def test_phantoms_are_drawn_once_and_make_the_same_runs_elsewhere(study_file, tmp_path, monkeypatch):
+def test_phantoms_are_drawn_once_and_make_the_same_runs_elsewhere(
+    study_file, tmp_path, monkeypatch
+):
     drawn = []
 
     def draw(task, folder, subjects, seed):
@@ -138,7 +158,9 @@ def test_phantoms_are_drawn_once_and_make_the_same_runs_elsewhere(study_file, tm
     monkeypatch.setattr("segpl.study.schema.write_phantoms", draw)
     lines = study_file.read_text(encoding="utf-8").splitlines()
     study_file.write_text("\n".join([lines[0], "data: {phantom: tumour, subjects: 6}", *lines[2:]]))
-    once, again, elsewhere = (expand(*read_study(study_file), tmp_path / out) for out in ("here", "here", "there"))
+    once, again, elsewhere = (
+        expand(*read_study(study_file), tmp_path / out) for out in ("here", "here", "there")
+    )
     assert names(once) == names(again) == names(elsewhere)
     assert drawn == [tmp_path / out / "data/tumour-6-0" for out in ("here", "there")]
     assert once[0].run.data != elsewhere[0].run.data

@@ -10,10 +10,18 @@ from segpl.study.source import Source
 MISTAKES = [
     ("title: Small", "titel: Small", "line 1, titel: unknown setting 'titel'"),
     ("title: Small\n", "", "line 1: title is missing"),
-    ("  - supervised", "  - supervized", "line 5, methods[1]: there is no method 'supervized': choose one of"),
+    (
+        "  - supervised",
+        "  - supervized",
+        "line 5, methods[1]: there is no method 'supervized': choose one of",
+    ),
     ("alpha: 0.1", "alhpa: 0.1", "line 6, methods[2].alhpa: segpl: unknown setting 'alhpa'"),
     ("alpha: 0.1", "alpha: -1", "line 6, methods[2].alpha: segpl: alpha is -1, but"),
-    ("alpha: 0.1", "prior: {mean: 0.4}", "line 6, methods[2].prior: segpl: unknown setting 'prior'"),
+    (
+        "alpha: 0.1",
+        "prior: {mean: 0.4}",
+        "line 6, methods[2].prior: segpl: unknown setting 'prior'",
+    ),
     ("name: segpl, alpha: 0.1", "alpha: 0.1", "line 6, methods[2]: a method needs a name"),
     (
         "alpha: 0.1",
@@ -25,14 +33,30 @@ MISTAKES = [
     ("steps: 4", "steps: 0", "line 3, settings.steps: the run: steps is 0, but"),
     ("steps: 4", "steps: 4, steps: 5", "line 3, settings.steps: it is given twice"),
     ("steps: 4", "seed: 4", "line 3, settings.seed: seed is not set here: list it under seeds"),
-    ("steps: 4", "method: {alhpa: 4}", "line 3, settings.method.alhpa: alhpa is a setting of none of the methods"),
+    (
+        "steps: 4",
+        "method: {alhpa: 4}",
+        "line 3, settings.method.alhpa: alhpa is a setting of none of the methods",
+    ),
     ("steps: 4", "method: segpl", "line 3, settings.method: method takes hyper-parameters"),
-    ("patch: [32, 32]", "patch: [32]", "line 3, settings.patch: the run: patch is [32], but it takes 2 or 3"),
+    (
+        "patch: [32, 32]",
+        "patch: [32]",
+        "line 3, settings.patch: the run: patch is [32], but it takes 2 or 3",
+    ),
     ("budgets: [1]", "budgets: [1, 9]", "line 7, budgets[2]: "),
     ("budgets: [1]", "budgets: 1", "line 7, budgets: budgets is 1, but it takes a list"),
-    ("budgets: [1]", "budgets: [one]", "line 7, budgets[1]: a budget is 'one', but it takes a number or settings"),
+    (
+        "budgets: [1]",
+        "budgets: [one]",
+        "line 7, budgets[1]: a budget is 'one', but it takes a number or settings",
+    ),
     ("budgets: [1]", "budgets: [{slices: 0}]", "line 7, budgets[1].slices: the run: slices is 0"),
-    ("seeds: [0, 1]", "seeds: []", "line 8, seeds: seeds is [], but it takes a list of one or more"),
+    (
+        "seeds: [0, 1]",
+        "seeds: []",
+        "line 8, seeds: seeds is [], but it takes a list of one or more",
+    ),
     ("seeds: [0, 1]", "seeds: [0, -1]", "line 8, seeds[2]: seeds.1 is -1, but"),
     ("seeds: [0, 1]", "seeds: [1, 1]", "line 8, seeds: seeds are listed twice"),
     ("ood=0.1", "odd=0.1", "line 10, shifts[1]: --shift odd=0.1 is not a shift"),
@@ -44,14 +68,20 @@ MISTAKES = [
         "paper: {source: x, scores: {7: {}}}\ntitle: S",
         "line 1, paper.scores.7: the study has no '7'",
     ),
-    ("title: Small", "paper: {sauce: x}\ntitle: Small", "line 1, paper.sauce: unknown setting 'sauce'"),
+    (
+        "title: Small",
+        "paper: {sauce: x}\ntitle: Small",
+        "line 1, paper.sauce: unknown setting 'sauce'",
+    ),
     ("data: ", "data: {phantom: liver} #", "line 2, data.phantom: phantom is 'liver', but"),
     ("data: ", "data: nowhere/", "line 2, data: "),
     ("title: Small", "title: [", "study.yaml is not valid YAML"),
 ]
 
 
-@pytest.mark.parametrize(("right", "wrong", "sentence"), MISTAKES, ids=lambda text: text.strip()[:40])
+@pytest.mark.parametrize(
+    ("right", "wrong", "sentence"), MISTAKES, ids=lambda text: text.strip()[:40]
+)
 def test_a_mistake_is_one_sentence_with_line_and_key_before_anything_is_trained(
     right, wrong, sentence, study_file, tmp_path, pretend
 ):
@@ -73,26 +103,38 @@ def test_a_file_that_is_not_there(tmp_path):
 
 def test_an_output_that_cannot_be_written(study_file, tmp_path):
     (tmp_path / "out").write_text("a file")
-    with pytest.raises(UserError, match=r"--out .*out cannot be written \(.*\): choose another folder"):
+    with pytest.raises(
+        UserError, match=r"--out .*out cannot be written \(.*\): choose another folder"
+    ):
         run_study(study_file, tmp_path / "out")
 
 
 def test_a_place_that_does_not_exist(study_file, tmp_path):
-    with pytest.raises(UserError, match=r"--on moon is no place for runs: choose local, ray or ray://HOST:PORT"):
+    with pytest.raises(
+        UserError, match=r"--on moon is no place for runs: choose local, ray or ray://HOST:PORT"
+    ):
         run_study(study_file, tmp_path / "out", on="moon")
 
 
 def test_labels_are_made_of_what_differs(study_file):
     text = study_file.read_text(encoding="utf-8")
     study_file.write_text(
-        text.replace("budgets: [1]", "budgets: [1, {labelled: 1, steps: 3}, {label: mine, labelled: 1}]").replace(
+        text.replace(
+            "budgets: [1]", "budgets: [1, {labelled: 1, steps: 3}, {label: mine, labelled: 1}]"
+        ).replace(
             "  - supervised",
             "  - supervised\n  - {name: segpl, settings: {ratio: 2}}\n  - {name: cps, label: Chen}\n"
             "  - {name: deep-ensemble, base: {name: segpl-vi}}",
         )
     )
     study, _ = read_study(study_file)
-    labels = ["supervised", "segpl ratio=2", "Chen", "deep-ensemble base=segpl-vi", "segpl alpha=0.1"]
+    labels = [
+        "supervised",
+        "segpl ratio=2",
+        "Chen",
+        "deep-ensemble base=segpl-vi",
+        "segpl alpha=0.1",
+    ]
     assert [entry.label for entry in study.methods] == labels
     assert [budget.label for budget in study.budgets] == ["1", "labelled=1 steps=3", "mine"]
     assert study.baselines == ("supervised",)
@@ -109,7 +151,9 @@ def test_every_value_knows_its_line(tmp_path):
 
 def test_a_mistake_is_found_where_it_is_and_not_where_a_word_of_its_sentence_stands(tmp_path):
     """The sentence names `steps`, which stands in the file, but it is `patch` that is wrong."""
-    (tmp_path / "file.yaml").write_text("settings:\n  steps: 4\n  patch: [1, 2]\n  method.alpha: 3\n")
+    (tmp_path / "file.yaml").write_text(
+        "settings:\n  steps: 4\n  patch: [1, 2]\n  method.alpha: 3\n"
+    )
     source = Source(tmp_path / "file.yaml")
 
     def sentence(where):

@@ -22,9 +22,9 @@ def test_the_page_is_what_the_kept_scores_say(results, tmp_path, monkeypatch):
     monkeypatch.setattr(results, "PAGE", tmp_path / "results.md")
     monkeypatch.setattr(sys, "argv", ["results.py"])
     results.main()
-    assert (tmp_path / "results.md").read_text(encoding="utf-8") == (ROOT / "docs/results.md").read_text(
-        encoding="utf-8"
-    ), "make results"
+    assert (tmp_path / "results.md").read_text(encoding="utf-8") == (
+        ROOT / "docs/results.md"
+    ).read_text(encoding="utf-8"), "make results"
     figures = {file.name for file in tmp_path.glob("*.png")}
     assert figures == {file.name for file in (ROOT / "docs").glob("*.png")} - {"demo.png"}
 

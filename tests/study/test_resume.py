@@ -20,7 +20,9 @@ run_study(Path(sys.argv[1]), Path(sys.argv[2]), workers=2)
 
 
 def output(*words):
-    return subprocess.run([str(word) for word in words], capture_output=True, encoding="utf-8", check=False).stdout
+    return subprocess.run(
+        [str(word) for word in words], capture_output=True, encoding="utf-8", check=False
+    ).stdout
 
 
 def steps_done(out):
@@ -30,7 +32,9 @@ def steps_done(out):
 
 
 @pytest.mark.slow
-def test_a_study_killed_at_any_moment_leaves_no_process_and_ends_with_the_same_tables(undisturbed, tables, tmp_path):
+def test_a_study_killed_at_any_moment_leaves_no_process_and_ends_with_the_same_tables(
+    undisturbed, tables, tmp_path
+):
     file, expected = undisturbed
     step = random.randint(1, 70)  # of 100: any will do, a failure names it
     command = [sys.executable, "-c", CODE, str(file), str(tmp_path / "out")]
@@ -42,8 +46,12 @@ def test_a_study_killed_at_any_moment_leaves_no_process_and_ends_with_the_same_t
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL, "the study ended before it could be killed"
     patience = time.monotonic() + 10
-    while any(output("ps", "-o", "stat=", "-p", worker).strip() not in ("", "Z") for worker in workers):
+    while any(
+        output("ps", "-o", "stat=", "-p", worker).strip() not in ("", "Z") for worker in workers
+    ):
         assert time.monotonic() < patience, "a worker outlived its study"
     assert run_study(file, tmp_path / "out", workers=2) == 0
     assert tables(tmp_path / "out") == tables(expected), f"killed after step {step} of a training"
-    assert {run.name for run in tmp_path.glob("out/runs/*")} == {run.name for run in expected.glob("runs/*")}
+    assert {run.name for run in tmp_path.glob("out/runs/*")} == {
+        run.name for run in expected.glob("runs/*")
+    }

@@ -14,9 +14,7 @@ from segpl.settings.run import read_yaml, run_from
 from segpl.study import search as module
 from segpl.study.search import search
 
-SETTINGS = (
-    "{method: segpl, labelled: 1, validation: 1, steps: 4, validate_every: 2, channels: 4, ratio: 1, patch: [32, 32]}"
-)
+SETTINGS = "{method: segpl, labelled: 1, validation: 1, steps: 4, validate_every: 2, channels: 4, ratio: 1, patch: [32, 32]}"
 
 
 def write(folder, tumours, space="learning_rate: {low: 0.001, high: 0.1, log: true}", extra=""):
@@ -26,7 +24,9 @@ def write(folder, tumours, space="learning_rate: {low: 0.001, high: 0.1, log: tr
 
 
 def test_the_best_trial_becomes_a_run_and_a_restart_adds_trials(tumours, tmp_path, monkeypatch):
-    space = "learning_rate: {low: 0.001, high: 0.1, log: true}\n  method.alpha: {choices: [0.05, 1.0]}"
+    space = (
+        "learning_rate: {low: 0.001, high: 0.1, log: true}\n  method.alpha: {choices: [0.05, 1.0]}"
+    )
     file, out = write(tmp_path, tumours, space), tmp_path / "out"
     search(file, out, trials=2)
     assert len(pd.read_csv(out / "trials.csv")) == 2
@@ -49,7 +49,9 @@ def test_test_subjects_are_never_read(tumours, tmp_path, monkeypatch):
 
     opened, read = [], loading.read_image
     monkeypatch.setattr(loading, "read_image", lambda file: opened.append(file) or read(file))
-    monkeypatch.setenv("SEGPL_CACHE", str(tmp_path / "cache"))  # an empty one: everything is read anew
+    monkeypatch.setenv(
+        "SEGPL_CACHE", str(tmp_path / "cache")
+    )  # an empty one: everything is read anew
     search(write(tmp_path, tumours), tmp_path / "out", trials=1)
     assert opened
     assert not [file for file in opened if file.parent.name.endswith("Ts")]
@@ -57,15 +59,21 @@ def test_test_subjects_are_never_read(tumours, tmp_path, monkeypatch):
 
 def test_a_trial_that_falls_behind_is_pruned(tumours, tmp_path, monkeypatch):
     optuna = module._optuna()
-    monkeypatch.setattr(optuna.pruners, "MedianPruner", lambda **_: optuna.pruners.ThresholdPruner(lower=2.0))
-    with pytest.raises(UserError, match="no trial was trained to its end"):  # an IoU never reaches 2
+    monkeypatch.setattr(
+        optuna.pruners, "MedianPruner", lambda **_: optuna.pruners.ThresholdPruner(lower=2.0)
+    )
+    with pytest.raises(
+        UserError, match="no trial was trained to its end"
+    ):  # an IoU never reaches 2
         search(write(tmp_path, tumours), tmp_path / "out", trials=1)
     assert not list((tmp_path / "out").rglob("*.ckpt"))
 
 
 def test_the_search_that_is_shipped_can_begin(tumours, tmp_path, monkeypatch):
     shipped = (Path(__file__).parents[2] / "studies/search.yaml").read_text(encoding="utf-8")
-    (tmp_path / "search.yaml").write_text(shipped.replace("labelled: 2", "labelled: 1"))  # the phantoms have no more
+    (tmp_path / "search.yaml").write_text(
+        shipped.replace("labelled: 2", "labelled: 1")
+    )  # the phantoms have no more
     monkeypatch.setattr(module, "train", lambda *_, **__: pytest.fail("it begins"))
     with pytest.raises(pytest.fail.Exception, match="it begins"):
         search(tmp_path / "search.yaml", tmp_path / "out", data=tumours)
@@ -76,7 +84,9 @@ def test_trials_of_another_search_are_not_taken_over(tumours, tmp_path, monkeypa
     monkeypatch.setattr(module, "train", lambda *_, **__: pytest.fail("nothing is to be trained"))
     search(write(tmp_path, tumours), tmp_path / "out", trials=1)
     file = write(tmp_path, tumours, "learning_rate: {choices: [0.01, 0.02]}")
-    with pytest.raises(UserError, match=r"out holds trials of another search called search.*give another --out"):
+    with pytest.raises(
+        UserError, match=r"out holds trials of another search called search.*give another --out"
+    ):
         search(file, tmp_path / "out", trials=1)
 
 
@@ -87,22 +97,36 @@ def test_two_processes_share_the_trials(tumours, tmp_path):
     errors = [process.communicate()[1] for process in both]
     assert [process.returncode for process in both] == [0, 0], errors
     trials = pd.read_csv(out / "trials.csv")
-    assert 3 <= (trials["state"] == "COMPLETE").sum() <= 4  # one may be under way when the third ends
+    assert (
+        3 <= (trials["state"] == "COMPLETE").sum() <= 4
+    )  # one may be under way when the third ends
     assert trials["number"].is_unique
 
 
 @pytest.mark.parametrize(
     ("space", "extra", "sentence"),
     [
-        ("lerning_rate: {low: 0.001, high: 0.1}", "", r"search.yaml, line 4, space.lerning_rate: .*unknown setting"),
-        ("learning_rate: {low: 0.1, high: 0.001}", "", r"line 4, space.learning_rate.*low must be below high"),
+        (
+            "lerning_rate: {low: 0.001, high: 0.1}",
+            "",
+            r"search.yaml, line 4, space.lerning_rate: .*unknown setting",
+        ),
+        (
+            "learning_rate: {low: 0.1, high: 0.001}",
+            "",
+            r"line 4, space.learning_rate.*low must be below high",
+        ),
         ("learning_rate: {low: 0, high: 1, log: true}", "", r"above 0 where log is true"),
         ("learning_rate: {low: 0.1}", "", r"line 4, .*give choices.* or low and high"),
         ("learning_rate: 3", "", r"line 4, space.learning_rate: learning_rate is 3"),
         ("ratio: {choices: [1]}", "trails: 3\n", r"line 5, trails: unknown setting 'trails'"),
         ("channels: {low: 4, high: 8}", "", r"line 4, space.channels: .*channels.*integer"),
         ("method.name: {choices: [segpol]}", "", r"there is no method 'segpol'"),
-        ("method.objective: {choices: [dice, dice+bce, focal]}", "", r"line 4, space.method.objective: .*focal"),
+        (
+            "method.objective: {choices: [dice, dice+bce, focal]}",
+            "",
+            r"line 4, space.method.objective: .*focal",
+        ),
         ("method.start: {low: 0, high: 1.5}", "", r"line 4, space.method.start: .*1"),
     ],
 )
@@ -120,10 +144,14 @@ def test_other_mistakes(tumours, tmp_path):
         search(file, tmp_path / "out", storage="nonsense")
     one_label = shutil.copytree(tumours, tmp_path / "one")
     (one_label / "labelsTr/tumour_001.nii.gz").unlink()
-    with pytest.raises(UserError, match=r"has 1 labelled training subjects .* 1 for validation leave none"):
+    with pytest.raises(
+        UserError, match=r"has 1 labelled training subjects .* 1 for validation leave none"
+    ):
         search(file, tmp_path / "out", data=one_label)
     file.write_text(file.read_text(encoding="utf-8").replace("validation: 1, ", ""))
-    with pytest.raises(UserError, match=r"line 2, .*without validation subjects.* add 'validation: K' to settings"):
+    with pytest.raises(
+        UserError, match=r"line 2, .*without validation subjects.* add 'validation: K' to settings"
+    ):
         search(file, tmp_path / "out")
     values = yaml.safe_load(file.read_text(encoding="utf-8"))
     del values["space"]

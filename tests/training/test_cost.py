@@ -31,12 +31,20 @@ def tiny():
 def batch():
     x = torch.randn(3, 2, 16, 16)
     return Batch(
-        x[:1], (x[:1, :1] > 0).float(), x[:1], (x[:1, :1] > 0).float(), x[1:], torch.tensor([1]), torch.tensor([2, 3])
+        x[:1],
+        (x[:1, :1] > 0).float(),
+        x[:1],
+        (x[:1, :1] > 0).float(),
+        x[1:],
+        torch.tensor([1]),
+        torch.tensor([2, 3]),
     )
 
 
 def test_parameters_agree_with_a_hand_count():
-    weights = sum(i * o * k * k for i, o, k, _ in CONVOLUTIONS) + sum(i * o * 4 for i, o, _ in UPWARDS)
+    weights = sum(i * o * k * k for i, o, k, _ in CONVOLUTIONS) + sum(
+        i * o * 4 for i, o, _ in UPWARDS
+    )
     norms = sum(2 * o for _, o, k, _ in CONVOLUTIONS if k == 3)
     assert parameters(tiny()) == weights + norms + 1  # the head alone has a bias
 

@@ -37,7 +37,9 @@ def test_how_likely_a_patch_meets_a_region_is_what_counting_all_patches_says(pat
     y = torch.zeros(3, 12, 10, 7, dtype=torch.bool)
     y[0, 3:5, 6:9, 2:4] = y[1, 0, 9, 6] = y[1, 11, 0, 0] = True
     size = [min(wanted, length) for wanted, length in zip((*patch, 1), y.shape[1:], strict=False)]
-    corners = product(*(range(length - wanted + 1) for wanted, length in zip(size, y.shape[1:], strict=True)))
+    corners = product(
+        *(range(length - wanted + 1) for wanted, length in zip(size, y.shape[1:], strict=True))
+    )
     cuts = [tuple(slice(c, c + n) for c, n in zip(corner, size, strict=True)) for corner in corners]
     counted = [sum(bool(region[cut].any()) for cut in cuts) / len(cuts) for region in y]
     assert met(y, patch).tolist() == pytest.approx(counted)
@@ -67,7 +69,12 @@ def test_only_pseudo_labels_pull():
     """By hand: segpl-elbo's evidence and a puzzle teach, but no pseudo-label; before labels count, nothing pulls."""
     terms = {"labelled": 2.0, "unlabelled": 0.5, "evidence": 3.0, "kl": 1.0, "jigsaw": 7.0}
     assert Losses({name: torch.tensor(value) for name, value in terms.items()}).pull == 0.25
-    assert Losses({"labelled": torch.tensor(2.0), "first": torch.tensor(1.0), "second": torch.tensor(3.0)}).pull == 2
+    assert (
+        Losses(
+            {"labelled": torch.tensor(2.0), "first": torch.tensor(1.0), "second": torch.tensor(3.0)}
+        ).pull
+        == 2
+    )
     assert Losses({"labelled": torch.tensor(0.0), "jigsaw": torch.tensor(3.0)}).pull == 0
 
 
@@ -101,13 +108,17 @@ def run(tumours, directory, alpha, **settings):
         "learning_rate": 0.01,
         "foreground": 1.0,
     }
-    planned = plan_run(tumours, {"method": method, "steps": 150, "validate_every": 15, **small, **settings})
+    planned = plan_run(
+        tumours, {"method": method, "steps": 150, "validate_every": 15, **small, **settings}
+    )
     train(planned, directory, resume=True)
     return pd.read_csv(directory / "log.csv")
 
 
 @pytest.mark.slow
-def test_an_absurd_alpha_teaches_nothing_without_the_guard_and_something_with_it(tumours, tmp_path, capsys):
+def test_an_absurd_alpha_teaches_nothing_without_the_guard_and_something_with_it(
+    tumours, tmp_path, capsys
+):
     free = run(tumours, tmp_path / "free", alpha=20.0, guard=False)
     assert (free["alpha_factor"] == 1).all()
     guarded = run(tumours, tmp_path / "guarded", alpha=20.0)
@@ -152,7 +163,9 @@ def test_the_score_of_weights_that_were_replaced_stays_in_the_log_and_keeps_no_c
     assert best["global_step"] == 2
 
 
-def test_a_run_whose_only_validation_does_not_count_keeps_its_last_weights(tumours, tmp_path, monkeypatch):
+def test_a_run_whose_only_validation_does_not_count_keeps_its_last_weights(
+    tumours, tmp_path, monkeypatch
+):
     monkeypatch.setattr("segpl.training.guard.collapse", lambda *_: "empty")
     monkeypatch.setattr(Guard, "_acts", lambda self, learner: 2)  # the second time it begins again
     monkeypatch.setattr(Guard, "YOUNG", -1)
@@ -192,7 +205,12 @@ def test_what_the_guard_did_survives_a_stop(tumours, tmp_path, monkeypatch):
 def test_a_healthy_run_is_left_alone_and_its_health_is_logged(tumours, tmp_path):
     log = run(tumours, tmp_path / "run", alpha=0.05)
     assert (log["alpha_factor"] == 1).all()
-    columns = {"pseudo_foreground", "labelled_foreground", "unlabelled_to_labelled", "pseudo_changed"}
+    columns = {
+        "pseudo_foreground",
+        "labelled_foreground",
+        "unlabelled_to_labelled",
+        "pseudo_changed",
+    }
     assert columns <= set(log.columns)
     changed = log["pseudo_changed"].dropna()
     assert len(changed) == 10

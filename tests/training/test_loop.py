@@ -26,7 +26,15 @@ from segpl.settings.run import read_run
 from segpl.training.loop import Learner, train
 from segpl.training.pace import seconds_per_step, within_minutes
 
-SMALL = {"steps": 5, "validate_every": 2, "channels": 4, "ratio": 1, "labelled": 1, "validation": 1, "augment": 0.5}
+SMALL = {
+    "steps": 5,
+    "validate_every": 2,
+    "channels": 4,
+    "ratio": 1,
+    "labelled": 1,
+    "validation": 1,
+    "augment": 0.5,
+}
 
 
 @pytest.fixture(params=["2D", "3D"])
@@ -126,30 +134,54 @@ def test_the_kept_weights_are_the_best_on_validation(planned, tmp_path, monkeypa
 def test_without_validation_the_weights_of_the_last_step_are_kept(tumours, tmp_path, capsys):
     run = plan_run(tumours, {"method": "segpl", "patch": [32, 32], **SMALL, "validation": None})
     train(run, tmp_path / "run")
-    assert "No validation subjects: the weights of the last step are kept." in capsys.readouterr().err
+    assert (
+        "No validation subjects: the weights of the last step are kept." in capsys.readouterr().err
+    )
     log, weights = results(tmp_path / "run")
     last = torch.load(tmp_path / "run/checkpoints/last.ckpt", weights_only=False)
     assert last["global_step"] == run.steps
-    assert all(torch.equal(weight, last["state_dict"][f"model.{name}"]) for name, weight in weights.items())
+    assert all(
+        torch.equal(weight, last["state_dict"][f"model.{name}"]) for name, weight in weights.items()
+    )
     assert {row["validation_iou"] for row in csv.DictReader(log.splitlines())} == {""}
     split = json.loads((tmp_path / "run/split.json").read_text())
-    assert split["labelled_subjects"] == {"total": 1, "learning": 1, "validation": 0, "extra_validation": False}
-    assert len(split["unlabelled"]) == 3, "the labelled subject that was not drawn is an unlabelled scan"
+    assert split["labelled_subjects"] == {
+        "total": 1,
+        "learning": 1,
+        "validation": 0,
+        "extra_validation": False,
+    }
+    assert len(split["unlabelled"]) == 3, (
+        "the labelled subject that was not drawn is an unlabelled scan"
+    )
 
 
-def test_the_last_checkpoint_is_the_last_though_validation_gets_worse(planned, tmp_path, monkeypatch):
+def test_the_last_checkpoint_is_the_last_though_validation_gets_worse(
+    planned, tmp_path, monkeypatch
+):
     """A run that is stopped again and again must not go back to its best step each time."""
     values = iter([0.9, 0.5, 0.1])
-    monkeypatch.setattr(Learner, "validation_step", lambda self, *_: self.validated.append(torch.tensor(next(values))))
+    monkeypatch.setattr(
+        Learner,
+        "validation_step",
+        lambda self, *_: self.validated.append(torch.tensor(next(values))),
+    )
     train(planned("supervised"), tmp_path / "run")
-    best, last = (torch.load(tmp_path / f"run/checkpoints/{it}.ckpt", weights_only=False) for it in ("best", "last"))
+    best, last = (
+        torch.load(tmp_path / f"run/checkpoints/{it}.ckpt", weights_only=False)
+        for it in ("best", "last")
+    )
     assert (best["global_step"], last["global_step"]) == (2, 5)
 
 
 def test_a_run_that_was_moved_still_knows_its_best_weights(planned, tmp_path, monkeypatch):
     """Stopped after a good validation, moved, and resumed to bad ones: the kept weights are those of the good one."""
     run, values = planned("supervised"), iter([0.9, 0.5, 0.1])
-    monkeypatch.setattr(Learner, "validation_step", lambda self, *_: self.validated.append(torch.tensor(next(values))))
+    monkeypatch.setattr(
+        Learner,
+        "validation_step",
+        lambda self, *_: self.validated.append(torch.tensor(next(values))),
+    )
     train_to_step_3(run, tmp_path / "here", monkeypatch)
     shutil.move(tmp_path / "here", tmp_path / "there")
     train(run, tmp_path / "there", resume=True)
@@ -184,14 +216,20 @@ def test_a_run_directory_is_not_overwritten(planned, tmp_path):
         train(run, tmp_path / "run")
     with pytest.raises(UserError, match=r"run.yaml was started with method: .*supervised.*"):
         train(planned("segpl"), tmp_path / "run", resume=True)
-    (tmp_path / "run/model.safetensors").unlink()  # as if it had been stopped, and its file then edited
+    (
+        tmp_path / "run/model.safetensors"
+    ).unlink()  # as if it had been stopped, and its file then edited
     edited = replace(run, learning_rate=0.5)
     edited.save(tmp_path / "run")
-    with pytest.raises(UserError, match=r"run.yaml was changed after the run had begun: give the changed file to"):
+    with pytest.raises(
+        UserError, match=r"run.yaml was changed after the run had begun: give the changed file to"
+    ):
         train(edited, tmp_path / "run", resume=True)
     last = tmp_path / "run/checkpoints/last.ckpt"
     last.write_bytes(last.read_bytes()[:-2000])
-    with pytest.raises(UserError, match=r"last.ckpt cannot be read: delete it, and --resume begins again"):
+    with pytest.raises(
+        UserError, match=r"last.ckpt cannot be read: delete it, and --resume begins again"
+    ):
         train(run, tmp_path / "run", resume=True)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.txt").write_text("precious")
@@ -205,7 +243,9 @@ def test_a_kill_and_resume_give_the_same_log_and_weights(tumours, tmp_path, segp
         words += ["--set", setting]
     assert segpl(*words, "--out", tmp_path / "undisturbed").returncode == 0
     command = [sys.executable, "-m", "segpl", *map(str, words), "--out", str(tmp_path / "killed")]
-    process = subprocess.Popen(command, env=os.environ | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, env=os.environ | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL
+    )
     checkpoint = tmp_path / "killed/checkpoints/last.ckpt"
     while not checkpoint.exists() and process.poll() is None:
         time.sleep(0.02)
@@ -216,7 +256,9 @@ def test_a_kill_and_resume_give_the_same_log_and_weights(tumours, tmp_path, segp
     assert_same(tmp_path / "undisturbed", tmp_path / "killed")
 
 
-def test_the_log_goes_to_tensorboard_too_and_a_resumed_run_shows_no_step_twice(planned, tmp_path, monkeypatch):
+def test_the_log_goes_to_tensorboard_too_and_a_resumed_run_shows_no_step_twice(
+    planned, tmp_path, monkeypatch
+):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     run = planned("segpl")
@@ -242,7 +284,9 @@ def test_a_compiled_run_resumes_as_if_it_had_not_stopped(tumours, tmp_path, monk
     train(plain, tmp_path / "plain")
     (log, _), (other, _) = results(tmp_path / "undisturbed"), results(tmp_path / "plain")
     assert log != other, "it was compiled indeed: not the same to the last bit"
-    losses = [[float(row["loss"]) for row in csv.DictReader(text.splitlines())] for text in (log, other)]
+    losses = [
+        [float(row["loss"]) for row in csv.DictReader(text.splitlines())] for text in (log, other)
+    ]
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
 
 
@@ -266,16 +310,22 @@ def test_a_training_says_beforehand_how_long_it_will_take(planned, tmp_path, mon
     monkeypatch.setattr("segpl.training.pace.seconds_per_step", lambda run, task: 102.0)
     train(planned("supervised"), tmp_path / "run")
     seconds = 5 * 102 / 0.85  # the rest of the time goes into views, validation and checkpoints
-    assert f"5 steps: about {in_words(seconds)} of training on this machine" in capsys.readouterr().err
+    assert (
+        f"5 steps: about {in_words(seconds)} of training on this machine" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.slow
-def test_minutes_choose_the_number_of_steps_and_the_run_can_be_repeated_exactly(tumours, tmp_path, monkeypatch, segpl):
+def test_minutes_choose_the_number_of_steps_and_the_run_can_be_repeated_exactly(
+    tumours, tmp_path, monkeypatch, segpl
+):
     monkeypatch.setattr("segpl.training.pace.seconds_per_step", lambda run, task: 0.17)
     run = plan_run(tumours, {"method": "supervised", "patch": [32, 32], **SMALL})
     shorter = within_minutes(run, read_dataset(tumours).task, 0.021)
     assert shorter.steps == 6, "1.26 s less 15 % at 0.17 s a step"
-    assert shorter.why["steps"] == "0.021 minutes at 0.17 s a step on the machine where the run began"
+    assert (
+        shorter.why["steps"] == "0.021 minutes at 0.17 s a step on the machine where the run began"
+    )
     words = [
         "train",
         tumours,
@@ -293,7 +343,9 @@ def test_minutes_choose_the_number_of_steps_and_the_run_can_be_repeated_exactly(
     kept = read_run(tmp_path / "timed")
     assert kept.steps >= 1
     assert kept.why["steps"].startswith("0.01 minutes at ")
-    again = segpl("train", tumours, "--config", tmp_path / "timed/run.yaml", "--out", tmp_path / "again")
+    again = segpl(
+        "train", tumours, "--config", tmp_path / "timed/run.yaml", "--out", tmp_path / "again"
+    )
     assert again.returncode == 0, again.stderr
     assert read_run(tmp_path / "again").steps == kept.steps
     resumed = segpl(*words, "--minutes", 5, "--out", tmp_path / "timed", "--resume")

@@ -17,9 +17,21 @@ from segpl.training.loop import train
 
 
 def torchrun(*words):
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", *map(str, words)]
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "2",
+        "--standalone",
+        *map(str, words),
+    ]
     return subprocess.run(
-        command, capture_output=True, encoding="utf-8", env=os.environ | {"OMP_NUM_THREADS": "1"}, check=False
+        command,
+        capture_output=True,
+        encoding="utf-8",
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        check=False,
     )
 
 
@@ -27,13 +39,18 @@ def test_two_processes_have_the_gradients_of_one():
     done = torchrun(Path(__file__).with_name("two_processes.py"))
     assert done.returncode == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines() if len(line.split()) == 3]
-    assert sorted((name, int(axes)) for name, axes, _ in rows) == sorted((n, d) for n in METHODS for d in (2, 3))
+    assert sorted((name, int(axes)) for name, axes, _ in rows) == sorted(
+        (n, d) for n in METHODS for d in (2, 3)
+    )
     assert all(float(difference) < 1e-5 for _, _, difference in rows), rows
 
 
 @pytest.mark.slow
 def test_training_in_two_processes_is_training_in_one(segpl, tumours, tmp_path):
-    settings = [f"--set={it}" for it in ("patch=[32,32]", "channels=4", "validate_every=2", "ratio=1", "augment=0.5")]
+    settings = [
+        f"--set={it}"
+        for it in ("patch=[32,32]", "channels=4", "validate_every=2", "ratio=1", "augment=0.5")
+    ]
     train = ["train", tumours, "--method", "segpl-vi", "--labelled", 1, "--steps", 4, *settings]
     one = segpl(*train, "--out", tmp_path / "one")
     two = segpl(*train, "--out", tmp_path / "two", "--devices", 2)
@@ -58,7 +75,9 @@ def test_torchrun_is_recognised(tumours, tmp_path):
     assert '"processes": 2' in (tmp_path / "run/cost.json").read_text(encoding="utf-8")
 
 
-def test_a_command_in_a_slurm_job_trains_alone_and_takes_over_no_other_run(tumours, tmp_path, monkeypatch):
+def test_a_command_in_a_slurm_job_trains_alone_and_takes_over_no_other_run(
+    tumours, tmp_path, monkeypatch
+):
     """Lightning would ask for the job's eight tasks, and load whatever checkpoint SLURM's queue left in the folder."""
     for name, value in {"NTASKS": "8", "JOB_NAME": "train", "PROCID": "0"}.items():
         monkeypatch.setenv(f"SLURM_{name}", value)
@@ -77,7 +96,9 @@ def test_srun_must_say_how_many_tasks_a_node_has(monkeypatch):
 
 
 def test_a_batch_that_cannot_be_shared(segpl, tumours, tmp_path):
-    done = segpl("train", tumours, "--out", tmp_path / "run", "--devices", 3, "--labelled", 1, "--steps", 1)
+    done = segpl(
+        "train", tumours, "--out", tmp_path / "run", "--devices", 3, "--labelled", 1, "--steps", 1
+    )
     assert done.returncode == 2
     assert "batch is 4, which 3 processes cannot share: --set batch=3" in done.stderr
     assert not (tmp_path / "run").exists()
@@ -88,7 +109,14 @@ def test_a_batch_that_cannot_be_shared(segpl, tumours, tmp_path):
     [
         ({}, (1, 1)),
         ({"TORCHELASTIC_RUN_ID": "x", "LOCAL_WORLD_SIZE": "4", "WORLD_SIZE": "8"}, (4, 2)),
-        ({"SLURM_STEP_NUM_TASKS": "8", "SLURM_STEP_NUM_NODES": "2", "SLURM_NTASKS_PER_NODE": "4"}, (4, 2)),
+        (
+            {
+                "SLURM_STEP_NUM_TASKS": "8",
+                "SLURM_STEP_NUM_NODES": "2",
+                "SLURM_NTASKS_PER_NODE": "4",
+            },
+            (4, 2),
+        ),
         ({"SLURM_NTASKS": "8", "SLURM_NNODES": "2"}, (1, 1)),  # a job of eight, but no srun
     ],
 )
@@ -104,7 +132,8 @@ def test_what_was_started_is_recognised(environment, found, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "rank", "first"), [("RANK", "0", True), ("RANK", "3", False), ("LOCAL_RANK", "1", False)]
+    ("name", "rank", "first"),
+    [("RANK", "0", True), ("RANK", "3", False), ("LOCAL_RANK", "1", False)],
 )
 def test_one_process_speaks(name, rank, first, monkeypatch):
     monkeypatch.setenv("SLURM_PROCID", "0")  # of the job's script, which all that it starts inherit

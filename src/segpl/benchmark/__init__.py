@@ -34,7 +34,11 @@ def benchmark(out: Path, quick: bool, repeats: int) -> dict[str, Any]:
     device = choose_device()
     mark = interleaved({"product": product(device)}, 20)["product"]
     found: dict[str, Any] = {
-        "machine": {"system": platform.platform(), "processors": os.cpu_count(), "threads": torch.get_num_threads()},
+        "machine": {
+            "system": platform.platform(),
+            "processors": os.cpu_count(),
+            "threads": torch.get_num_threads(),
+        },
         "device": device_name(),
         "torch": torch.__version__,
         "product_flops_per_second": PRODUCT / mark.median,
@@ -43,14 +47,20 @@ def benchmark(out: Path, quick: bool, repeats: int) -> dict[str, Any]:
     parts: dict[str, Callable[[], Any]] = {
         "help_seconds": lambda: start_up(repeats).median,
         # Before the steps, whose memory the process keeps and would be counted in.
-        "cases": lambda: measure_road((10, 100, 1000) if quick else (10, 100, 1000, 10_000), BRATS, 50),
-        "prediction": lambda: measure_prediction(CARVE, (256, 256, 40) if quick else (512, 512, 400), repeats),
+        "cases": lambda: measure_road(
+            (10, 100, 1000) if quick else (10, 100, 1000, 10_000), BRATS, 50
+        ),
+        "prediction": lambda: measure_prediction(
+            CARVE, (256, 256, 40) if quick else (512, 512, 400), repeats
+        ),
         "steps": lambda: list(_steps(quick, repeats)),
         "waiting": lambda: list(_waiting(quick, found["steps"])),
     }
     for name, measure in parts.items():
         found[name] = measure()
-        write_text(out, json.dumps(found, indent=2) + "\n")  # what is measured is kept, also by those who lose patience
+        write_text(
+            out, json.dumps(found, indent=2) + "\n"
+        )  # what is measured is kept, also by those who lose patience
     _print(found)
     return found
 
@@ -58,7 +68,9 @@ def benchmark(out: Path, quick: bool, repeats: int) -> dict[str, Any]:
 def _steps(quick: bool, repeats: int) -> Iterator[dict[str, Any]]:
     """The quick one spares the compiler's minutes."""
     for configuration in (BRATS, CARVE):
-        yield from measure_steps(configuration, QUICK if quick else tuple(METHODS), repeats, compiled=False)
+        yield from measure_steps(
+            configuration, QUICK if quick else tuple(METHODS), repeats, compiled=False
+        )
         if not quick:
             yield from measure_steps(configuration, COMPILED, repeats, compiled=True)
 
@@ -67,7 +79,11 @@ def _waiting(quick: bool, steps: Sequence[dict[str, Any]]) -> Iterator[dict[str,
     """Volumes as large as those of the paper's data sets, or, in a hurry, a part of them."""
     for configuration, shape in ((BRATS, (240, 240, 155)), (CARVE, (512, 512, 100))):
         wait = measure_waiting(configuration, (*shape[:2], 20) if quick else shape, 30)
-        step = next(s["seconds"] for s in steps if (s["configuration"], s["method"]) == (configuration.name, PLAIN))
+        step = next(
+            s["seconds"]
+            for s in steps
+            if (s["configuration"], s["method"]) == (configuration.name, PLAIN)
+        )
         yield {"configuration": configuration.name, "seconds": wait, "share": wait / (wait + step)}
 
 
@@ -75,7 +91,9 @@ def _print(found: dict[str, Any]) -> None:
     """The tables for people."""
     console = Console()
     rate = found["product_flops_per_second"] / 1e9
-    console.print(f"matrix product: {rate:.0f} GFLOP/s (spread {found['product_spread']:.0%}) on {found['device']}")
+    console.print(
+        f"matrix product: {rate:.0f} GFLOP/s (spread {found['product_spread']:.0%}) on {found['device']}"
+    )
     console.print(f"segpl --help: {found['help_seconds']:.2f} s")
     for title, rows in groupby(found["steps"], key=lambda row: row["configuration"]):
         heads = ("step of", "s", "spread", "GFLOP/s", "of product", "x MONAI", "x sup.", "GB")
@@ -83,8 +101,16 @@ def _print(found: dict[str, Any]) -> None:
         for row in rows:
             name = f"{row['method']}, compiled" if row["compiled"] else row["method"]
             memory = f"{row['peak_memory_bytes'] / 1e9:.1f}" if row["peak_memory_bytes"] else "?"
-            numbers = [f"{row['seconds']:.3f}", f"{row['spread']:.0%}", f"{row['flops_per_second'] / 1e9:.0f}"]
-            ratios = [f"{row['share_of_product']:.0%}", f"{row['speed_up']:.2f}", f"{row['ratio_to_supervised']:.2f}"]
+            numbers = [
+                f"{row['seconds']:.3f}",
+                f"{row['spread']:.0%}",
+                f"{row['flops_per_second'] / 1e9:.0f}",
+            ]
+            ratios = [
+                f"{row['share_of_product']:.0%}",
+                f"{row['speed_up']:.2f}",
+                f"{row['ratio_to_supervised']:.2f}",
+            ]
             table.add_row(name, *numbers, *ratios, memory)
         console.print(table)
     for row in found["waiting"]:
@@ -97,5 +123,7 @@ def _print(found: dict[str, Any]) -> None:
     one = found["prediction"]
     share = f"{one['share_in_network']:.0%} of {one['seconds']:.0f} s in the network"
     rates = f"{one['voxels_per_second'] / 1e6:.2f} (network alone {one['bare_voxels_per_second'] / 1e6:.2f})"
-    peak = f"{one['peak_memory_bytes'] / 1e9:.1f} GB" if one["peak_memory_bytes"] else "memory unknown"
+    peak = (
+        f"{one['peak_memory_bytes'] / 1e9:.1f} GB" if one["peak_memory_bytes"] else "memory unknown"
+    )
     console.print(f"prediction of {one['shape']}: {rates} million voxels/s, {share}, {peak}")

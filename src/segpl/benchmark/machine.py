@@ -77,6 +77,8 @@ def start_up(repeats: int) -> Timing:
     """How long `segpl --help` takes."""
 
     def call() -> None:
-        subprocess.run([sys.executable, "-m", "segpl", "--help"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [sys.executable, "-m", "segpl", "--help"], check=True, stdout=subprocess.DEVNULL
+        )
 
     return interleaved({"help": call}, repeats)["help"]

@@ -20,7 +20,9 @@ from segpl.rundir import WEIGHTS_FILE
 from segpl.settings.run import Run, save_task
 
 
-def measure_prediction(configuration: Configuration, shape: tuple[int, int, int], repeats: int) -> dict[str, Any]:
+def measure_prediction(
+    configuration: Configuration, shape: tuple[int, int, int], repeats: int
+) -> dict[str, Any]:
     """Predict one scan from file to file, and time what the network alone would take for its windows."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -29,7 +31,9 @@ def measure_prediction(configuration: Configuration, shape: tuple[int, int, int]
         predictor = load(folder / "run")
         watch = Watch(predictor.model)
         started = time.perf_counter()
-        memory = peak_memory(lambda: predictor.predict(folder / "scan.nii.gz").save(folder / "mask.nii.gz"))
+        memory = peak_memory(
+            lambda: predictor.predict(folder / "scan.nii.gz").save(folder / "mask.nii.gz")
+        )
         seconds = time.perf_counter() - started
         in_network, windows = watch.seconds, watch.windows
     count = BATCH[predictor.device.type]
@@ -60,7 +64,9 @@ class Watch:
     def _begin(self, *_: Any) -> None:
         self.started = time.perf_counter()
 
-    def _end(self, network: torch.nn.Module, given: tuple[torch.Tensor], found: torch.Tensor) -> None:
+    def _end(
+        self, network: torch.nn.Module, given: tuple[torch.Tensor], found: torch.Tensor
+    ) -> None:
         if found.is_cuda:
             torch.cuda.synchronize()
         self.seconds += time.perf_counter() - self.started
@@ -71,11 +77,22 @@ def _write_run(directory: Path, configuration: Configuration) -> None:
     """A run whose weights are drawn and not trained: what they are does not change how long they take."""
     task = Task(
         tuple(f"channel {place}" for place in range(configuration.inputs)),
-        tuple(Region(f"region {place}", (place + 1,), place + 1) for place in range(configuration.regions)),
+        tuple(
+            Region(f"region {place}", (place + 1,), place + 1)
+            for place in range(configuration.regions)
+        ),
     )
     method = METHODS[PLAIN]()
     patch, channels = configuration.patch, configuration.channels
-    run = Run(data=directory, method=method, patch=patch, channels=channels, steps=1, learning_rate=0.01, ratio=1)
+    run = Run(
+        data=directory,
+        method=method,
+        patch=patch,
+        channels=channels,
+        steps=1,
+        learning_rate=0.01,
+        ratio=1,
+    )
     run.save(directory)
     save_task(directory, task)
     weights = {name: weight.contiguous() for name, weight in run.build(task).state_dict().items()}

@@ -19,6 +19,12 @@ def as_monai_gives_it(theta: UNet, inputs: int) -> DynUNet:
         norm_name=("INSTANCE", {"affine": True}),
     )
     parts = {"skip_layers": theta.body, "output_block": theta.head.block}
-    weights = {f"{part}.{name}": weight for part, net in parts.items() for name, weight in net.state_dict().items()}
-    plain.load_state_dict({name: w.movedim(2, -1) if w.ndim == 5 else w for name, w in weights.items()}, strict=False)
+    weights = {
+        f"{part}.{name}": weight
+        for part, net in parts.items()
+        for name, weight in net.state_dict().items()
+    }
+    plain.load_state_dict(
+        {name: w.movedim(2, -1) if w.ndim == 5 else w for name, w in weights.items()}, strict=False
+    )
     return plain  # not strict: DynUNet lists its layers a second time, one by one

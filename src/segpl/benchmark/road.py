@@ -21,16 +21,22 @@ SMALL = (48, 48, 8)
 """Of the many cases."""
 
 
-def measure_waiting(configuration: Configuration, shape: tuple[int, int, int], repeats: int) -> float:
+def measure_waiting(
+    configuration: Configuration, shape: tuple[int, int, int], repeats: int
+) -> float:
     """Seconds to put one batch together from volumes of a realistic size."""
     with tempfile.TemporaryDirectory() as folder:
         made = _volumes(Path(folder), range(4), shape, configuration)
         road = _steps(made, configuration, configuration.patch)
-        found = interleaved({"batch": iter(map(road.__getitem__, range(repeats + 3))).__next__}, repeats + 3)
+        found = interleaved(
+            {"batch": iter(map(road.__getitem__, range(repeats + 3))).__next__}, repeats + 3
+        )
     return float(np.median(found["batch"].seconds[3:]))  # the first ones look for the foreground
 
 
-def measure_road(counts: Sequence[int], configuration: Configuration, repeats: int) -> list[dict[str, Any]]:
+def measure_road(
+    counts: Sequence[int], configuration: Configuration, repeats: int
+) -> list[dict[str, Any]]:
     """Seconds of a batch, and memory, with ever more cases."""
     rows: list[dict[str, Any]] = []
     made: list[Volume] = []
@@ -39,8 +45,12 @@ def measure_road(counts: Sequence[int], configuration: Configuration, repeats: i
             made += _volumes(Path(folder), range(len(made), count), SMALL, configuration)
             road = _steps(made, configuration, (*SMALL[:2], 8)[: len(configuration.patch)])
             steps = range(repeats)
-            timing = interleaved({"batch": iter(map(road.__getitem__, steps)).__next__}, repeats)["batch"]
-            rows.append({"cases": count, "seconds": timing.median, "memory_bytes": held_without_files()})
+            timing = interleaved({"batch": iter(map(road.__getitem__, steps)).__next__}, repeats)[
+                "batch"
+            ]
+            rows.append(
+                {"cases": count, "seconds": timing.median, "memory_bytes": held_without_files()}
+            )
     return rows
 
 
@@ -51,7 +61,9 @@ def _steps(made: Sequence[Volume], configuration: Configuration, patch: tuple[in
     return Steps(made[::2], unlabelled, 0, patch, configuration.labelled, ratio, foreground=0.5)
 
 
-def _volumes(folder: Path, numbers: range, shape: tuple[int, int, int], configuration: Configuration) -> list[Volume]:
+def _volumes(
+    folder: Path, numbers: range, shape: tuple[int, int, int], configuration: Configuration
+) -> list[Volume]:
     """Write them all, then open them all."""
     cases = [Case(str(number), str(number), (Path("image"),), Path("label")) for number in numbers]
     y = torch.zeros(configuration.regions, *shape, dtype=torch.bool)
@@ -59,5 +71,8 @@ def _volumes(folder: Path, numbers: range, shape: tuple[int, int, int], configur
     for case in track(cases, f"Writing {len(cases)} cases"):
         draw = torch.Generator().manual_seed(int(case.name))
         (folder / case.name).mkdir()
-        write_volume(folder / case.name, Volume(case, torch.randn(configuration.inputs, *shape, generator=draw), y))
+        write_volume(
+            folder / case.name,
+            Volume(case, torch.randn(configuration.inputs, *shape, generator=draw), y),
+        )
     return [open_volume(folder / case.name, case) for case in cases]

@@ -44,9 +44,18 @@ class Configuration:
         count = self.labelled + self.unlabelled
         x = torch.randn(count, self.inputs, *self.patch, device=device)
         y = (torch.rand(count, self.regions, *self.patch, device=device) > 0.8).float()
-        seeds, labelled = torch.arange(count, device=device), count if all_labelled else self.labelled
+        seeds, labelled = (
+            torch.arange(count, device=device),
+            count if all_labelled else self.labelled,
+        )
         return Batch(
-            x[:labelled], y[:labelled], x[:labelled], y[:labelled], x[labelled:], seeds[:labelled], seeds[labelled:]
+            x[:labelled],
+            y[:labelled],
+            x[:labelled],
+            y[:labelled],
+            x[labelled:],
+            seeds[:labelled],
+            seeds[labelled:],
         )
 
 
@@ -60,7 +69,10 @@ def measure_steps(
     """A row for the reference and for each method: time, operations, share of the mark, ratio to supervised, memory."""
     device = choose_device()
     torch._dynamo.config.recompile_limit = 1000  # every method has networks of its own
-    tasks: dict[str, Callable[[], Any]] = {"product": product(device), REFERENCE: _reference(configuration, device)}
+    tasks: dict[str, Callable[[], Any]] = {
+        "product": product(device),
+        REFERENCE: _reference(configuration, device),
+    }
     tasks |= {name: _learning(configuration, METHODS[name](), device, compiled) for name in methods}
     title = f"Warming up {configuration.name}"
     with torch.compiler.set_stance("default"):

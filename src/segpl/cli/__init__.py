@@ -48,7 +48,9 @@ def run(words: Sequence[str]) -> int:
         raise
     except OSError as error:
         name = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        return _complain(f"{name}: check the path, the disk, and that you may write there.", WRONG_INPUT)
+        return _complain(
+            f"{name}: check the path, the disk, and that you may write there.", WRONG_INPUT
+        )
     except KeyboardInterrupt:
         return _complain(options.when_stopped, INTERRUPTED)
     except SystemExit as error:
@@ -58,7 +60,10 @@ def run(words: Sequence[str]) -> int:
     except Exception as error:
         with tempfile.NamedTemporaryFile("w", prefix="segpl-", suffix=".log", delete=False) as log:
             log.write(traceback.format_exc())
-        return _complain(f"this should not have happened: {error!r}. Please report it with {log.name}.", UNEXPECTED)
+        return _complain(
+            f"this should not have happened: {error!r}. Please report it with {log.name}.",
+            UNEXPECTED,
+        )
 
 
 def _complain(message: str, code: int) -> int:

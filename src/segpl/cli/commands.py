@@ -124,10 +124,14 @@ def study(options: argparse.Namespace) -> int:
     """Train, score and tabulate all runs that a study file lists."""
     from segpl.study.running import run_study
 
-    failed = run_study(options.file, options.out, options.data, options.on, options.workers, options.budget)
+    failed = run_study(
+        options.file, options.out, options.data, options.on, options.workers, options.budget
+    )
     if not failed:
         return 0
-    print(f"{failed} runs failed: see failed.txt in their directories; the same command tries them again.")
+    print(
+        f"{failed} runs failed: see failed.txt in their directories; the same command tries them again."
+    )
     return 1
 
 

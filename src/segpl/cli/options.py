@@ -53,14 +53,23 @@ def settings_help() -> str:
     """What --method and --set accept, from the docstrings of the fields."""
 
     def lines(title: str, settings: list[describe.Setting], prefix: str = "") -> list[str]:
-        rows = [f"  {prefix + setting.name:<24} {setting.text} [{setting.default}]" for setting in settings]
+        rows = [
+            f"  {prefix + setting.name:<24} {setting.text} [{setting.default}]"
+            for setting in settings
+        ]
         return [title, *rows, ""] if rows else []
 
-    text = ["methods:", *(f"  {name:<24} {method.text}" for name, method in describe.methods().items()), ""]
+    text = [
+        "methods:",
+        *(f"  {name:<24} {method.text}" for name, method in describe.methods().items()),
+        "",
+    ]
     own = [setting for setting in describe.run_settings() if setting.name not in ("data", "method")]
     text += lines("settings (--set key=value, or a line of the --config file):", own)
     text += lines(
-        "settings that methods share (one that lacks a setting says so):", describe.shared_settings(), "method."
+        "settings that methods share (one that lacks a setting says so):",
+        describe.shared_settings(),
+        "method.",
     )
     for name, method in describe.methods().items():
         text += lines(f"settings of {name}:", method.settings, "method.")

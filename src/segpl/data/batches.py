@@ -64,7 +64,9 @@ class Steps(TorchDataset[Batch]):
             which = turn(self.seed, turns, index, len(self.labelled))
             volume = self.labelled[which]
             assert volume.y is not None
-            corner = self._corner(volume, generator(self.seed, crops, index), self._foreground(which))
+            corner = self._corner(
+                volume, generator(self.seed, crops, index), self._foreground(which)
+            )
             images.append(crop(volume.x, corner, self.patch))
             labels.append(crop(volume.y, corner, self.patch).float())
         return torch.stack(images), torch.stack(labels)
@@ -75,7 +77,9 @@ class Steps(TorchDataset[Batch]):
         Where its foreground is nobody knows, but scans of one protocol are alike: the patch is
         centred where a labelled volume, stretched to this one's shape, has foreground.
         """
-        volume = self.unlabelled[turn(self.seed, Stream.UNLABELLED_TURN, index, len(self.unlabelled))]
+        volume = self.unlabelled[
+            turn(self.seed, Stream.UNLABELLED_TURN, index, len(self.unlabelled))
+        ]
         draw = generator(self.seed, Stream.UNLABELLED_CROP, index)
         which = int(draw.integers(len(self.labelled)))
         stretch = np.array(volume.x.shape[1:]) / self.labelled[which].x.shape[1:]
@@ -83,7 +87,9 @@ class Steps(TorchDataset[Batch]):
         corner = self._corner(volume, draw, foreground)
         return crop(volume.x, corner, self.patch)
 
-    def _corner(self, volume: Volume, draw: np.random.Generator, foreground: Sequence[np.ndarray]) -> list[int]:
+    def _corner(
+        self, volume: Volume, draw: np.random.Generator, foreground: Sequence[np.ndarray]
+    ) -> list[int]:
         """Where the patch begins: anywhere or, in a share of the patches, centred on a foreground voxel."""
         size = np.array((*self.patch, 1)[:3])
         room = np.maximum(np.array(volume.x.shape[1:]) - size, 0)
@@ -105,7 +111,8 @@ class Steps(TorchDataset[Batch]):
             draw = generator(self.seed, Stream.FOREGROUND, which)
             places = [np.argwhere(region.numpy()).astype(np.int32) for region in y if region.any()]
             self.found[which] = [
-                each if len(each) <= REMEMBERED else draw.choice(each, REMEMBERED, replace=False) for each in places
+                each if len(each) <= REMEMBERED else draw.choice(each, REMEMBERED, replace=False)
+                for each in places
             ]
         return self.found[which]
 
@@ -119,8 +126,12 @@ def keep_slices(volumes: Sequence[Volume], count: int, seed: int) -> list[Volume
         for place in volume.y.flatten(0, 2).any(0).nonzero()
     ]
     if count > len(shown):
-        raise UserError(f"the labelled subjects have {len(shown)} slices that show a region: ask for no more slices.")
-    chosen = sorted(shown[place] for place in generator(seed, Stream.SLICES).permutation(len(shown))[:count])
+        raise UserError(
+            f"the labelled subjects have {len(shown)} slices that show a region: ask for no more slices."
+        )
+    chosen = sorted(
+        shown[place] for place in generator(seed, Stream.SLICES).permutation(len(shown))[:count]
+    )
     places = [[place for number, place in chosen if number == mine] for mine in range(len(volumes))]
     return [
         Volume(volume.case, volume.x[..., kept], volume.y[..., kept])
@@ -140,7 +151,9 @@ def _order(seed: int, stream: Stream, lap: int, count: int) -> np.ndarray:
     return generator(seed, stream, lap).permutation(count)
 
 
-def crop(x: Shaped[Tensor, "C X Y Z"], corner: Sequence[int], patch: tuple[int, ...]) -> Shaped[Tensor, "C *space"]:
+def crop(
+    x: Shaped[Tensor, "C X Y Z"], corner: Sequence[int], patch: tuple[int, ...]
+) -> Shaped[Tensor, "C *space"]:
     """The patch that begins at `corner`, filled up with background where the volume is smaller; 2D patches drop Z."""
     size = (*patch, 1)[:3]
     piece = x[(slice(None), *(slice(c, c + n) for c, n in zip(corner, size, strict=True)))]

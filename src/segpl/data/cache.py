@@ -59,7 +59,9 @@ class Cache:
             if not entry.is_dir():
                 built += self._build(entry, load(case, task, preparation))
             waiting.append((entry, case))
-            if built > self.limit / 20:  # not each time: to look through thousands of entries takes a while
+            if (
+                built > self.limit / 20
+            ):  # not each time: to look through thousands of entries takes a while
                 found += opened()  # first: what is open stays readable, even if its entry must go
                 waiting.clear()
                 self._prune(entry)
@@ -77,7 +79,9 @@ class Cache:
             with suppress(FileNotFoundError):
                 os.utime(entry)
                 return open_volume(entry, case)
-        raise UserError(f"{self.folder} loses its entries while they are read: raise --cache-limit.")
+        raise UserError(
+            f"{self.folder} loses its entries while they are read: raise --cache-limit."
+        )
 
     def _key(self, case: Case, task: Task, preparation: Preparation) -> str:
         files = [*case.images, *([case.label] if case.label else [])]
@@ -94,7 +98,9 @@ class Cache:
         """The hash of a file's, or a folder's, content; taken again only where size or time of change differ."""
         parts, inner = parts_of(file)
         stamp = [[str(part), part.stat().st_size, part.stat().st_mtime_ns] for part in parts]
-        noted = self.folder / "digests" / hashlib.sha256(json.dumps(stamp).encode()).hexdigest()[:32]
+        noted = (
+            self.folder / "digests" / hashlib.sha256(json.dumps(stamp).encode()).hexdigest()[:32]
+        )
         if not noted.is_file():
             content = hashlib.sha256()
             for part in parts:
@@ -142,7 +148,9 @@ def write_volume(folder: Path, volume: Volume) -> None:
 
 def open_volume(folder: Path, case: Case) -> Volume:
     """A volume on disk, as tensors that are read where they are looked at."""
-    return Volume(case, _mapped(folder / "x.npy"), _mapped(folder / "y.npy") if case.label else None)
+    return Volume(
+        case, _mapped(folder / "x.npy"), _mapped(folder / "y.npy") if case.label else None
+    )
 
 
 def parts_of(file: Path) -> tuple[list[Path], str]:
@@ -153,9 +161,15 @@ def parts_of(file: Path) -> tuple[list[Path], str]:
     if path.suffix.lower() not in (".mhd", ".nhdr"):
         return [path], inner
     named = re.search(
-        r"^(?:ElementDataFile\s*=|data ?file:)\s*(\S.*?)\s*$", path.read_text(errors="replace"), re.M | re.I
+        r"^(?:ElementDataFile\s*=|data ?file:)\s*(\S.*?)\s*$",
+        path.read_text(errors="replace"),
+        re.M | re.I,
     )
-    beside = {path, *path.parent.glob(f"{path.stem}.*"), *([path.parent / named[1]] if named else [])}
+    beside = {
+        path,
+        *path.parent.glob(f"{path.stem}.*"),
+        *([path.parent / named[1]] if named else []),
+    }
     return sorted(part for part in beside if part.is_file()), inner
 
 

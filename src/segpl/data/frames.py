@@ -33,7 +33,9 @@ class Frame:
         """The shape of the scan in the network's orientation, before resampling."""
         stored, wanted = self._axes()
         sizes = [0, 0, 0]
-        for size, (axis, _) in zip(self.shape, orientations.ornt_transform(stored, wanted), strict=True):
+        for size, (axis, _) in zip(
+            self.shape, orientations.ornt_transform(stored, wanted), strict=True
+        ):
             sizes[int(axis)] = size
         x, y, z = sizes
         return x, y, z
@@ -52,7 +54,9 @@ class Frame:
         return stored, stored
 
 
-def reorient(values: Shaped[np.ndarray, "M X Y Z"], turn: Float[np.ndarray, "3 2"]) -> Shaped[np.ndarray, "M x y z"]:
+def reorient(
+    values: Shaped[np.ndarray, "M X Y Z"], turn: Float[np.ndarray, "3 2"]
+) -> Shaped[np.ndarray, "M x y z"]:
     """Axes swapped and flipped as nibabel's `turn` says; the first axis stays."""
     last = np.moveaxis(values, 0, -1)
     return np.moveaxis(orientations.apply_orientation(last, turn), -1, 0)

@@ -26,7 +26,9 @@ def find_cases(inputs: Sequence[Path], task: Task) -> tuple[Case, ...]:
     for case in cases:
         first = seen.setdefault(case.name, case)
         if first.images != case.images:
-            raise UserError(f"{first.images[0]} and {case.images[0]} are both called {case.name}: rename one of them.")
+            raise UserError(
+                f"{first.images[0]} and {case.images[0]} are both called {case.name}: rename one of them."
+            )
     return tuple(seen.values())
 
 
@@ -41,7 +43,9 @@ def _in_folder(folder: Path, task: Task) -> Iterable[Case]:
         return [case.unlabelled() for case in (*dataset.training, *dataset.test)]
     images = images_in(folder)
     if not images:
-        raise UserError(f"{folder} holds no image: give image files, a folder of them, or a DICOM series.")
+        raise UserError(
+            f"{folder} holds no image: give image files, a folder of them, or a DICOM series."
+        )
     return _grouped(images, task)
 
 
@@ -52,9 +56,12 @@ def _grouped(files: Iterable[Path], task: Task) -> list[Case]:
         name, channel = _by_name(file, task) or _by_number(file, task) or (stem(file), 0)
         others = found.setdefault((file.parent, name), {})
         if others.setdefault(channel, file) != file:
-            raise UserError(f"{others[channel]} and {file} are the same channel of {name}: give one of them.")
+            raise UserError(
+                f"{others[channel]} and {file} are the same channel of {name}: give one of them."
+            )
     return [
-        Case(name, name, tuple(channels[place] for place in sorted(channels))) for (_, name), channels in found.items()
+        Case(name, name, tuple(channels[place] for place in sorted(channels)))
+        for (_, name), channels in found.items()
     ]
 
 
@@ -70,4 +77,8 @@ def _by_name(file: Path, task: Task) -> tuple[str, int] | None:
 def _by_number(file: Path, task: Task) -> tuple[str, int] | None:
     """The case and the channel of `a_0000.nii.gz`, as nnU-Net counts; `a_2019.nii.gz` is no channel."""
     numbered = re.fullmatch(r"(.+)_(\d{4})", stem(file))
-    return (numbered[1], int(numbered[2])) if numbered and int(numbered[2]) < len(task.channels) else None
+    return (
+        (numbered[1], int(numbered[2]))
+        if numbered and int(numbered[2]) < len(task.channels)
+        else None
+    )

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     import SimpleITK
 
 
-def from_itk(image: "SimpleITK.Image") -> tuple[Shaped[np.ndarray, "C X Y Z"], Float[np.ndarray, "4 4"]]:
+def from_itk(
+    image: "SimpleITK.Image",
+) -> tuple[Shaped[np.ndarray, "C X Y Z"], Float[np.ndarray, "4 4"]]:
     """Voxels and affine of a 2D or 3D image; the components of a voxel are its channels."""
     import SimpleITK
 
@@ -22,7 +24,9 @@ def from_itk(image: "SimpleITK.Image") -> tuple[Shaped[np.ndarray, "C X Y Z"], F
     return values[..., None] if flat else values, itk_affine(image)
 
 
-def to_itk(label: Integer[np.ndarray, "X Y Z"], affine: Float[np.ndarray, "4 4"]) -> "SimpleITK.Image":
+def to_itk(
+    label: Integer[np.ndarray, "X Y Z"], affine: Float[np.ndarray, "4 4"]
+) -> "SimpleITK.Image":
     """A label map that lies where the affine says."""
     import SimpleITK
 

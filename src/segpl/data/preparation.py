@@ -166,20 +166,28 @@ def load_truth(case: Case, task: Task) -> Truth:
 
 def masks(label: Image, regions: tuple[Region, ...]) -> Bool[Tensor, "K X Y Z"]:
     """One binary mask per region."""
-    return torch.from_numpy(np.stack([np.isin(label.values[0], region.values) for region in regions]))
+    return torch.from_numpy(
+        np.stack([np.isin(label.values[0], region.values) for region in regions])
+    )
 
 
-def resample(x: Float[Tensor, "*lead X Y Z"], shape: tuple[int, ...]) -> Float[Tensor, "*lead x y z"]:
+def resample(
+    x: Float[Tensor, "*lead X Y Z"], shape: tuple[int, ...]
+) -> Float[Tensor, "*lead x y z"]:
     """The same field of view on a grid of another shape; the very same voxels where the shape is the same."""
     if tuple(x.shape[-3:]) == tuple(shape):
         return x
     flat = x.reshape(1, -1, *x.shape[-3:])
     smaller = [min(sizes) for sizes in zip(shape, x.shape[-3:], strict=True)]
-    flat = interpolate(flat, size=smaller, mode="area")  # averaging keeps thinned-out axes from aliasing
+    flat = interpolate(
+        flat, size=smaller, mode="area"
+    )  # averaging keeps thinned-out axes from aliasing
     return interpolate(flat, size=shape, mode="trilinear").reshape(*x.shape[:-3], *shape)
 
 
-def resampled_shape(shape: Sequence[int], spacing: Sequence[float], wanted: Sequence[float]) -> tuple[int, int, int]:
+def resampled_shape(
+    shape: Sequence[int], spacing: Sequence[float], wanted: Sequence[float]
+) -> tuple[int, int, int]:
     """How many voxels `wanted` mm apart cover the same field of view. A single slice stays one."""
     sizes = []
     for size, have, want in zip(shape, spacing, wanted, strict=True):
@@ -218,7 +226,9 @@ def normalise(
     if window or not body.any() or not is_background(~body):
         body = np.ones_like(body)
     inside = values[body]
-    return np.where(body, (values - inside.mean()) / max(float(inside.std()), 1e-6), 0).astype(np.float32)
+    return np.where(body, (values - inside.mean()) / max(float(inside.std()), 1e-6), 0).astype(
+        np.float32
+    )
 
 
 def is_background(zeros: Bool[np.ndarray, "X Y Z"]) -> bool:
@@ -230,11 +240,15 @@ def is_background(zeros: Bool[np.ndarray, "X Y Z"]) -> bool:
     """
     if zeros.mean() < 0.01:
         return False
-    cubes = np.pad(zeros, 4, constant_values=True)  # an opening: shrunk by 2 voxels, then spread by as many
+    cubes = np.pad(
+        zeros, 4, constant_values=True
+    )  # an opening: shrunk by 2 voxels, then spread by as many
     for combine in (np.logical_and, np.logical_or):
         for axis in range(3):
             lines = np.moveaxis(cubes, axis, 0)
-            cubes = np.moveaxis(reduce(combine, (lines[i : len(lines) - 4 + i] for i in range(5))), 0, axis)
+            cubes = np.moveaxis(
+                reduce(combine, (lines[i : len(lines) - 4 + i] for i in range(5))), 0, axis
+            )
     return bool(cubes.sum() >= 0.99 * zeros.sum())
 
 
@@ -252,7 +266,9 @@ def _unknown_values(label: Image, regions: tuple[Region, ...]) -> Iterator[str]:
     known = {0} | {value for region in regions for value in region.values}
     unknown = sorted(set(np.unique(label.values).tolist()) - known)
     if unknown:
-        shown = ", ".join(f"{value:g}" for value in unknown[:5]) + (" and others" if len(unknown) > 5 else "")
+        shown = ", ".join(f"{value:g}" for value in unknown[:5]) + (
+            " and others" if len(unknown) > 5 else ""
+        )
         yield (
             f"{label.file} has label values {shown} that the data set does not name: "
             'correct the label, or add them to "labels" in dataset.json.'

@@ -14,7 +14,9 @@ from segpl.foundation.files import draft
 Save = Callable[[Path, UInt[np.ndarray, "X Y Z"], Frame], None]
 
 
-def save_nifti(file: Path, values: Shaped[np.ndarray, "X Y Z *others"], frame: Frame, step: float = 1.0) -> None:
+def save_nifti(
+    file: Path, values: Shaped[np.ndarray, "X Y Z *others"], frame: Frame, step: float = 1.0
+) -> None:
     """NIfTI, in the very geometry of a scan that was NIfTI itself; the numbers count in units of `step`."""
     header = nibabel.Nifti1Header() if frame.header is None else frame.header.copy()
     if values.ndim == 3 and len(header.get_data_shape()) == 2:
@@ -26,7 +28,9 @@ def save_nifti(file: Path, values: Shaped[np.ndarray, "X Y Z *others"], frame: F
         header.set_xyzt_units("mm")
         header.set_sform(frame.affine, "scanner")
         header.set_qform(frame.affine, "scanner")
-        if not np.allclose(header.get_qform(), frame.affine, atol=1e-4):  # sheared, which a quaternion cannot say
+        if not np.allclose(
+            header.get_qform(), frame.affine, atol=1e-4
+        ):  # sheared, which a quaternion cannot say
             header.set_qform(None)
     for field in ("descrip", "aux_file", "intent_name", "intent_code", "cal_min", "cal_max"):
         header[field] = np.zeros_like(header[field])

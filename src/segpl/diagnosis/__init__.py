@@ -65,7 +65,9 @@ def examine(folder: Path) -> Diagnosis:
     except UserError as error:
         diagnosis.problems.append(str(error))
         return diagnosis
-    parts = [(case, "training") for case in dataset.training] + [(case, "test") for case in dataset.test]
+    parts = [(case, "training") for case in dataset.training] + [
+        (case, "test") for case in dataset.test
+    ]
     for case, part in track(parts, "Reading scans"):
         try:
             scan = read(case)
@@ -78,9 +80,15 @@ def examine(folder: Path) -> Diagnosis:
             finding = _finding(scan, part, dataset)
             diagnosis.findings.append(finding)
             diagnosis.problems += _weaknesses(finding, dataset)
-    diagnosis.problems += [*_copies(diagnosis.findings), *_turned(diagnosis.findings), *_in_both_parts(dataset)]
+    diagnosis.problems += [
+        *_copies(diagnosis.findings),
+        *_turned(diagnosis.findings),
+        *_in_both_parts(dataset),
+    ]
     if not any(case.label for case in dataset.training):
-        diagnosis.problems.append(f"{folder} has no labelled training case: label at least one scan.")
+        diagnosis.problems.append(
+            f"{folder} has no labelled training case: label at least one scan."
+        )
     if not diagnosis.problems:
         _estimate(diagnosis, dataset)
     return diagnosis
@@ -123,7 +131,11 @@ def _copies(findings: list[Finding]) -> Iterator[str]:
     for finding in findings:
         other = seen.setdefault(finding.digest, finding)
         if other is not finding:
-            where = "in training and in test" if other.part != finding.part else f"twice in {finding.part}"
+            where = (
+                "in training and in test"
+                if other.part != finding.part
+                else f"twice in {finding.part}"
+            )
             yield f"{finding.case.images[0]} is the same image as {other.case.images[0]}, {where}: remove one of them."
 
 
@@ -145,7 +157,9 @@ def _turned(findings: list[Finding]) -> Iterator[str]:
 
 
 def _in_both_parts(dataset: Dataset) -> Iterator[str]:
-    for subject in sorted({case.subject for case in dataset.training} & {case.subject for case in dataset.test}):
+    for subject in sorted(
+        {case.subject for case in dataset.training} & {case.subject for case in dataset.test}
+    ):
         yield f"{dataset.folder} has subject {subject} in training and in test: remove it from one."
 
 
@@ -154,7 +168,9 @@ def _estimate(diagnosis: Diagnosis, dataset: Dataset) -> None:
     run, task = plan_run(diagnosis.folder, {"method": DEFAULT}, dataset=dataset), dataset.task
     diagnosis.plan = {key: (_setting(run, key), why) for key, why in run.why.items()}
     diagnosis.seconds_per_step = seconds_per_step(run, task)
-    voxels = sum(int(np.prod(finding.shape)) for finding in diagnosis.findings if finding.part == "training")
+    voxels = sum(
+        int(np.prod(finding.shape)) for finding in diagnosis.findings if finding.part == "training"
+    )
     diagnosis.gigabytes = voxels * (4 * len(task.channels) + len(task.regions)) / 1e9
 
 

@@ -28,14 +28,18 @@ def write_fixed(diagnosis: Diagnosis, target: Path) -> list[str]:
     """
     dataset = diagnosis.dataset
     if dataset is None:
-        raise UserError(f"{diagnosis.folder} cannot be read as a data set, so nothing can be mended: see above.")
+        raise UserError(
+            f"{diagnosis.folder} cannot be read as a data set, so nothing can be mended: see above."
+        )
     if target.exists() and any(target.iterdir()):
         raise UserError(f"{target} is not empty: choose another folder for --fix.")
     digests = {finding.case.name: finding.digest for finding in diagnosis.findings}
     axes = common_orientation(diagnosis.findings)
     written, left_out, training = set[str](), [], 0
     parts = [("Tr", case) for case in dataset.training] + [("Ts", case) for case in dataset.test]
-    parts.sort(key=lambda each: each[1].label is None)  # of two copies the labelled one is worth more
+    parts.sort(
+        key=lambda each: each[1].label is None
+    )  # of two copies the labelled one is worth more
     for part, case in track(parts, "Writing"):
         if case.name not in digests or digests[case.name] in written:
             left_out.append(case.name)

@@ -19,7 +19,9 @@ def print_diagnosis(diagnosis: Diagnosis) -> None:
     for problem in diagnosis.problems:
         out.print(f"- {problem}", markup=False)
     count = len(diagnosis.problems)
-    out.print("no problem found" if not count else f"{count} problem{'s' if count > 1 else ''} found")
+    out.print(
+        "no problem found" if not count else f"{count} problem{'s' if count > 1 else ''} found"
+    )
     for key, (value, why) in diagnosis.plan.items():
         out.print(f"segpl train would use {key}: {value} ({why})", markup=False)
     if diagnosis.plan:
@@ -49,7 +51,9 @@ def facts(diagnosis: Diagnosis) -> dict[str, Any]:
     for place, channel in enumerate(data.task.channels):
         lows, highs = zip(*(finding.ranges[place] for finding in findings), strict=True)
         rows[f"channel {channel}"] = f"values {min(lows):g} to {max(highs):g}"
-    rows["label values"] = ", ".join(f"{value:g}" for value in sorted({v for f in findings for v in f.values}))
+    rows["label values"] = ", ".join(
+        f"{value:g}" for value in sorted({v for f in findings for v in f.values})
+    )
     for region in data.task.regions:
         rows[f"region {region.name}"] = _share(findings, region.name)
     return rows
@@ -71,7 +75,9 @@ def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
 def _span(tuples: list[tuple[float, ...]]) -> str:
     """34 to 38 x 50 x 35: the range along each axis."""
     axes = [(min(axis), max(axis)) for axis in zip(*tuples, strict=True)]
-    return " x ".join(f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}" for low, high in axes)
+    return " x ".join(
+        f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}" for low, high in axes
+    )
 
 
 def _share(findings: list[Finding], region: str) -> str:

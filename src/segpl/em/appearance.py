@@ -87,7 +87,9 @@ def _planes(image: Float[Tensor, "C *space"]) -> Float[Tensor, "N 1 X Y"]:
     return stacked.movedim(3, 1).flatten(0, 1)[:, None]
 
 
-def _volume(planes: Float[Tensor, "N 1 X Y"], like: Float[Tensor, "C *space"]) -> Float[Tensor, "C *space"]:
+def _volume(
+    planes: Float[Tensor, "N 1 X Y"], like: Float[Tensor, "C *space"]
+) -> Float[Tensor, "C *space"]:
     """What `_planes` took apart, put together again."""
     stacked = planes.reshape(len(like), -1, *planes.shape[2:]).movedim(1, 3)
     return stacked.reshape(like.shape)

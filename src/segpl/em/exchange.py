@@ -19,7 +19,9 @@ class Sides(NamedTuple):
     longest: float
 
 
-def draw_boxes(seeds: Int[Tensor, " B"], space: torch.Size, sides: Sides) -> Float[Tensor, "B 1 *space"]:
+def draw_boxes(
+    seeds: Int[Tensor, " B"], space: torch.Size, sides: Sides
+) -> Float[Tensor, "B 1 *space"]:
     """A box per image from the image's own seed: 1 inside, 0 outside. It lies anywhere in the image."""
     drawn = uniform(seeds, 2, len(space), purpose=Purpose.BOX)
     boxes = torch.ones(len(seeds), 1, *space, device=seeds.device)
@@ -30,7 +32,9 @@ def draw_boxes(seeds: Int[Tensor, " B"], space: torch.Size, sides: Sides) -> Flo
         length = (share * n).round().clamp(1, n)
         start = (drawn[:, 1, axis] * (n - length + 1)).floor()
         inside = _between(start, start + length, n)
-        boxes = boxes * inside.reshape(-1, 1, *[n if other == axis else 1 for other in range(len(space))])
+        boxes = boxes * inside.reshape(
+            -1, 1, *[n if other == axis else 1 for other in range(len(space))]
+        )
     return boxes
 
 
@@ -49,7 +53,9 @@ def exchange(
     return torch.where(box > 0, inside, outside)
 
 
-def one_way_or_other(boxes: Float[Tensor, "B 1 *space"], seeds: Int[Tensor, " B"]) -> Float[Tensor, "B 1 *space"]:
+def one_way_or_other(
+    boxes: Float[Tensor, "B 1 *space"], seeds: Int[Tensor, " B"]
+) -> Float[Tensor, "B 1 *space"]:
     """The box for half of the images, all but the box for the other half."""
     inverted = uniform(seeds, 1, purpose=Purpose.DIRECTION) < 0.5
     return torch.where(_column(inverted, boxes), 1 - boxes, boxes)

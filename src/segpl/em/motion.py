@@ -77,7 +77,9 @@ class Motion:
         return interpolate(field, tuple(space), mode=mode, align_corners=True).movedim(1, -1)
 
 
-def _rotation(angle: Float[Tensor, " B"], first: int, second: int, axes: int) -> Float[Tensor, "B D D"]:
+def _rotation(
+    angle: Float[Tensor, " B"], first: int, second: int, axes: int
+) -> Float[Tensor, "B D D"]:
     """The rotation of two of the axes into each other."""
     matrix = torch.eye(axes).to(angle).repeat(len(angle), 1, 1)
     matrix[:, first, first] = angle.cos()

@@ -82,10 +82,14 @@ def batch_dice_bce_loss(
 
 
 def bce_loss(
-    p: Float[Tensor, "B K *space"], y: Float[Tensor, "B K *space"], where: Float[Tensor, "B #K *space"] | None = None
+    p: Float[Tensor, "B K *space"],
+    y: Float[Tensor, "B K *space"],
+    where: Float[Tensor, "B #K *space"] | None = None,
 ) -> Float[Tensor, ""]:
     """Binary cross-entropy: minus the log-likelihood of a label whose voxels are Bernoulli, per voxel."""
-    with torch.autocast(p.device.type, enabled=False):  # torch refuses this one in half precision, and rightly
+    with torch.autocast(
+        p.device.type, enabled=False
+    ):  # torch refuses this one in half precision, and rightly
         return binary_cross_entropy(p.float(), y.float(), weight=where)
 
 

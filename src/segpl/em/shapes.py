@@ -9,7 +9,9 @@ from scipy import ndimage
 from torch import Tensor
 
 
-def keep_largest(y: Float[Tensor, "B K *space"], single_component: Sequence[int]) -> Float[Tensor, "B K *space"]:
+def keep_largest(
+    y: Float[Tensor, "B K *space"], single_component: Sequence[int]
+) -> Float[Tensor, "B K *space"]:
     """Of the regions listed, the largest connected component in each image; other regions stay.
 
     Voxels that touch at a corner are connected. An empty region stays empty.
@@ -34,7 +36,9 @@ def largest_component(mask: Bool[np.ndarray, "*space"]) -> Bool[np.ndarray, "*sp
     return components == sizes.argmax()
 
 
-def keep_nested(y: Float[Tensor, "B K *space"], nested: Sequence[tuple[int, int]]) -> Float[Tensor, "B K *space"]:
+def keep_nested(
+    y: Float[Tensor, "B K *space"], nested: Sequence[tuple[int, int]]
+) -> Float[Tensor, "B K *space"]:
     """Of each region that lies inside another (inner, outer), what the outer one holds."""
     if not nested:
         return y

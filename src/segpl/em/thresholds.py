@@ -39,7 +39,9 @@ class Posterior(ABC):
 
     def draw(self, seeds: Int[Tensor, " B"]) -> Float[Tensor, "B K"]:
         """One T per image and class, from the image's own seed."""
-        return self.quantile(uniform(seeds, self.mean.shape[1], purpose=Purpose.THRESHOLD).to(self.mean))
+        return self.quantile(
+            uniform(seeds, self.mean.shape[1], purpose=Purpose.THRESHOLD).to(self.mean)
+        )
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,10 @@ class Prior(Named, ABC):
 
     @abstractmethod
     def posterior(
-        self, numbers: Sequence[Float[Tensor, "B K"]], p: Float[Tensor, "B K *space"], kl_weight: float
+        self,
+        numbers: Sequence[Float[Tensor, "B K"]],
+        p: Float[Tensor, "B K *space"],
+        kl_weight: float,
     ) -> Posterior:
         """p(T | x) from phi's numbers or, where Eq. 4 can be summed, from the probabilities themselves."""
 
@@ -146,7 +151,9 @@ class Beta(Prior):
     def posterior(self, numbers: Sequence[Tensor], p: Tensor, kl_weight: float) -> Posterior:
         """Beta(a, b) of each image and class."""
         a, b = (number.exp() for number in numbers)
-        return BetaPosterior(a, b, distributions.Beta(torch.tensor(self.a).to(a), torch.tensor(self.b).to(a)))
+        return BetaPosterior(
+            a, b, distributions.Beta(torch.tensor(self.a).to(a), torch.tensor(self.b).to(a))
+        )
 
 
 @dataclass(frozen=True)
@@ -167,7 +174,9 @@ class Categorical(Prior):
         if list(self.thresholds) != sorted(set(self.thresholds)) or not self.thresholds:
             raise UserError("categorical: give thresholds in rising order.", where=("thresholds",))
         if self.weights and len(self.weights) != len(self.thresholds):
-            raise UserError("categorical: give as many weights as thresholds, or none.", where=("weights",))
+            raise UserError(
+                "categorical: give as many weights as thresholds, or none.", where=("weights",)
+            )
 
     def posterior(self, numbers: Sequence[Tensor], p: Tensor, kl_weight: float) -> Posterior:
         """p(T = i | x) (Eq. 4)."""
@@ -175,14 +184,20 @@ class Categorical(Prior):
         losses = [dice_per_image(p, pseudo_label(p, threshold)) for threshold in self.thresholds]
         prior = p.new_tensor(self.weights or [1.0] * len(self.thresholds)).log().log_softmax(0)
         likelihood = -torch.stack(losses, dim=-1) / max(kl_weight, 1e-6)
-        return GridPosterior(p.new_tensor(self.thresholds), (likelihood + prior).softmax(-1), prior.exp())
+        return GridPosterior(
+            p.new_tensor(self.thresholds), (likelihood + prior).softmax(-1), prior.exp()
+        )
 
 
 class Point(Posterior):
     """No spread at all."""
 
     def __init__(self, threshold: Tensor):
-        self.mean, self.deviation, self.kl = threshold, torch.zeros_like(threshold), torch.zeros_like(threshold)
+        self.mean, self.deviation, self.kl = (
+            threshold,
+            torch.zeros_like(threshold),
+            torch.zeros_like(threshold),
+        )
 
     def quantile(self, level: Tensor) -> Tensor:
         """T."""
@@ -193,7 +208,11 @@ class Even(Posterior):
     """The uniform distribution on (0, 1)."""
 
     def __init__(self, middle: Tensor):
-        self.mean, self.deviation, self.kl = middle, torch.full_like(middle, 12**-0.5), torch.zeros_like(middle)
+        self.mean, self.deviation, self.kl = (
+            middle,
+            torch.full_like(middle, 12**-0.5),
+            torch.zeros_like(middle),
+        )
 
     def quantile(self, level: Tensor) -> Tensor:
         """The level itself."""
@@ -209,9 +228,14 @@ class CutNormal(Posterior):
 
     def quantile(self, level: Tensor) -> Tensor:
         """With a uniform level this is a draw, and its gradient reaches mu and sigma."""
-        low, high = self.normal.cdf(torch.zeros_like(level)), self.normal.cdf(torch.ones_like(level))
+        low, high = (
+            self.normal.cdf(torch.zeros_like(level)),
+            self.normal.cdf(torch.ones_like(level)),
+        )
         # Away from 0 and 1, where the inverse has no slope: clamping afterwards would make of it 0 times infinity.
-        return self.normal.icdf((low + level * (high - low)).clamp(1e-7, 1 - 1e-7)).clamp(EDGE, 1 - EDGE)
+        return self.normal.icdf((low + level * (high - low)).clamp(1e-7, 1 - 1e-7)).clamp(
+            EDGE, 1 - EDGE
+        )
 
 
 class BetaPosterior(Posterior):
@@ -219,11 +243,18 @@ class BetaPosterior(Posterior):
 
     def __init__(self, a: Tensor, b: Tensor, prior: distributions.Beta):
         self.beta = distributions.Beta(a, b)
-        self.mean, self.deviation, self.kl = self.beta.mean, self.beta.stddev, kl_divergence(self.beta, prior)
+        self.mean, self.deviation, self.kl = (
+            self.beta.mean,
+            self.beta.stddev,
+            kl_divergence(self.beta, prior),
+        )
 
     def quantile(self, level: Tensor) -> Tensor:
         """From scipy, without a gradient: torch knows no inverse of Beta's distribution function."""
-        a, b = (shape.detach().cpu().numpy() for shape in (self.beta.concentration1, self.beta.concentration0))
+        a, b = (
+            shape.detach().cpu().numpy()
+            for shape in (self.beta.concentration1, self.beta.concentration0)
+        )
         t = scipy.stats.beta.ppf(level.cpu().numpy(), a, b).astype(np.float32)
         return torch.from_numpy(t).to(level).clamp(EDGE, 1 - EDGE)
 
@@ -231,7 +262,9 @@ class BetaPosterior(Posterior):
         """Torch's own draw, whose gradient reaches a and b; seeded image by image."""
         rows = []
         with torch.random.fork_rng():
-            for seed, a, b in zip(seeds, self.beta.concentration1, self.beta.concentration0, strict=True):
+            for seed, a, b in zip(
+                seeds, self.beta.concentration1, self.beta.concentration0, strict=True
+            ):
                 torch.manual_seed(int(seed))
                 rows.append(distributions.Beta(a, b).rsample())
         return torch.stack(rows).clamp(EDGE, 1 - EDGE)
@@ -240,13 +273,22 @@ class BetaPosterior(Posterior):
 class GridPosterior(Posterior):
     """A finite set of thresholds with their probabilities."""
 
-    def __init__(self, thresholds: Float[Tensor, " T"], chances: Float[Tensor, "B K T"], prior: Float[Tensor, " T"]):
+    def __init__(
+        self,
+        thresholds: Float[Tensor, " T"],
+        chances: Float[Tensor, "B K T"],
+        prior: Float[Tensor, " T"],
+    ):
         self.thresholds, self.chances = thresholds, chances
         self.mean = (chances * thresholds).sum(-1)
         self.deviation = ((chances * thresholds**2).sum(-1) - self.mean**2).clamp(min=0).sqrt()
-        self.kl = kl_divergence(distributions.Categorical(chances), distributions.Categorical(prior))
+        self.kl = kl_divergence(
+            distributions.Categorical(chances), distributions.Categorical(prior)
+        )
 
     def quantile(self, level: Tensor) -> Tensor:
         """The first threshold at which the probabilities add up to the level."""
-        place = (self.chances.cumsum(-1) < level[..., None]).sum(-1).clamp(max=len(self.thresholds) - 1)
+        place = (
+            (self.chances.cumsum(-1) < level[..., None]).sum(-1).clamp(max=len(self.thresholds) - 1)
+        )
         return self.thresholds[place]

@@ -83,7 +83,11 @@ def draw_view(
     With fewer `operations` than there are, each image gets as many, picked at random (RandAugment).
     """
     limit = _limits(seeds, strength, operations)
-    u = dict(zip(OPERATIONS, uniform(seeds, len(OPERATIONS), purpose=Purpose.VIEW).unbind(1), strict=True))
+    u = dict(
+        zip(
+            OPERATIONS, uniform(seeds, len(OPERATIONS), purpose=Purpose.VIEW).unbind(1), strict=True
+        )
+    )
     centred = {name: limit[name] * (2 * u[name] - 1) for name in OPERATIONS}
     rare = {name: limit[name] * (1 - u[name] / RARE).clamp(min=0) for name in OPERATIONS}
     directions = 2 * uniform(seeds, 5, purpose=Purpose.VIEW_DIRECTION) - 1
@@ -108,7 +112,9 @@ def draw_view(
     return View(motion, appearance, strength)
 
 
-def _limits(seeds: Int[Tensor, " B"], strength: float, operations: int) -> dict[str, Float[Tensor, " B"]]:
+def _limits(
+    seeds: Int[Tensor, " B"], strength: float, operations: int
+) -> dict[str, Float[Tensor, " B"]]:
     """How far each operation may go for each image: `strength`, or 0 where RandAugment did not pick it."""
     ranks = uniform(seeds, len(OPERATIONS), purpose=Purpose.OPERATIONS).argsort(1).argsort(1)
     limits = strength * (ranks < operations).float()

@@ -48,7 +48,9 @@ def evaluate(
     cases = (_strangers(dataset, split) if elsewhere else _held_out(dataset, run, split))[:first]
     if not cases:
         raise UserError(f"{dataset.folder} has no labelled test case: add some to its test part.")
-    suffix = (f"-{data.resolve().name}" if data else "") + (f"-{samples}-samples" if samples > 1 else "")
+    suffix = (f"-{data.resolve().name}" if data else "") + (
+        f"-{samples}-samples" if samples > 1 else ""
+    )
     files = scoring(directory, suffix)
     pictured = min(case.name for case in cases)
     places = Places(
@@ -61,21 +63,40 @@ def evaluate(
     # Fitted to plain predictions, however many samples are asked for: the order of evaluations must not matter.
     plain = Evaluator(predictor, 1, tolerance, places)
     temperature = _temperature(plain, directory, split["validation"])
-    key = {"version": VERSION, "samples": samples, "tolerance": tolerance, "temperature": temperature}
-    ledger = Ledger(files.measured, key | _contents(directory, cases) | ({"data": str(data.resolve())} if data else {}))
+    key = {
+        "version": VERSION,
+        "samples": samples,
+        "tolerance": tolerance,
+        "temperature": temperature,
+    }
+    ledger = Ledger(
+        files.measured,
+        key | _contents(directory, cases) | ({"data": str(data.resolve())} if data else {}),
+    )
     _check_owner(ledger)
     ledger.open()
     _measure(ledger, evaluator, cases, shifts, temperature, directory.name)
     if evaluator.rates:
-        cost = {"samples": samples, "voxels_per_second": median(evaluator.rates), "device": str(predictor.device)}
+        cost = {
+            "samples": samples,
+            "voxels_per_second": median(evaluator.rates),
+            "device": str(predictor.device),
+        }
         write_json(files.prediction_cost, cost)
     written = {"scores": files.scores, "images": files.images, "curves": files.curves}
     if out:
         written = {kind: out.with_name(f"{out.stem}-{kind}.csv") for kind in written}
         written["scores"] = out
-    origin = {"run": directory.name, "method": run.method.name(), "seed": run.seed, "labelled": run.labelled}
+    origin = {
+        "run": directory.name,
+        "method": run.method.name(),
+        "seed": run.seed,
+        "labelled": run.labelled,
+    }
     for kind, table in ledger.tables([case.name for case in cases])._asdict().items():
-        write_text(written[kind], table.assign(**origin)[[*origin, *table.columns]].to_csv(index=False))
+        write_text(
+            written[kind], table.assign(**origin)[[*origin, *table.columns]].to_csv(index=False)
+        )
     return written["scores"]
 
 
@@ -91,7 +112,9 @@ def _measure(
     pairs = [(case, shift) for case in cases for shift in shifts]
     todo = [(case, shift) for case, shift in pairs if not ledger.has(case.name, shift)]
     if len(todo) < len(pairs):
-        console.print(f"{name}: {len(pairs) - len(todo)} of {len(pairs)} cases and shifts were measured before")
+        console.print(
+            f"{name}: {len(pairs) - len(todo)} of {len(pairs)} cases and shifts were measured before"
+        )
     for case, shift in track(todo, f"Scoring {name}"):
         ledger.add(case.name, shift, evaluator.measure(case, shift, temperature))
 
@@ -99,7 +122,9 @@ def _measure(
 def _dataset(folder: Path, task: Task, directory: Path) -> Dataset:
     dataset = read_dataset(folder)
     if dataset.task != task:
-        raise UserError(f"{folder} has other channels or regions than {directory} was trained on: give the same.")
+        raise UserError(
+            f"{folder} has other channels or regions than {directory} was trained on: give the same."
+        )
     return dataset
 
 
@@ -119,7 +144,9 @@ def _strangers(dataset: Dataset, split: dict[str, Any]) -> list[Case]:
     labelled = [case for case in dataset.training if case.label]
     strangers = [case for case in labelled if case.subject not in split["subjects"]]
     if known := len(labelled) - len(strangers):
-        console.print(f"{dataset.folder}: {known} cases are left out, because the run has seen subjects of their names")
+        console.print(
+            f"{dataset.folder}: {known} cases are left out, because the run has seen subjects of their names"
+        )
     return strangers
 
 
@@ -157,7 +184,13 @@ def _temperature(evaluator: Evaluator, directory: Path, validation: Sequence[str
 
 def _contents(directory: Path, cases: Sequence[Case]) -> dict[str, Any]:
     """What the numbers depend on: the run, its weights, and the files of the test cases as they are now."""
-    files = [part for case in cases for file in (*case.images, case.label) if file for part in parts_of(file)[0]]
+    files = [
+        part
+        for case in cases
+        for file in (*case.images, case.label)
+        if file
+        for part in parts_of(file)[0]
+    ]
     stamps = [[str(file), file.stat().st_size, file.stat().st_mtime_ns] for file in files]
     run = (directory / RUN_FILE).read_bytes() + (directory / WEIGHTS_FILE).read_bytes()
     return {"run": _digest(run), "files": _digest(json.dumps(stamps).encode())}

@@ -28,15 +28,21 @@ class Artefact(Shift):
     usual = (1.0, 2.0, 3.0, 4.0, 5.0)
 
     @abstractmethod
-    def record(self, signal: Float[Tensor, "C X Y Z"], draw: np.random.Generator) -> Float[Tensor, "C X Y Z"]:
+    def record(
+        self, signal: Float[Tensor, "C X Y Z"], draw: np.random.Generator
+    ) -> Float[Tensor, "C X Y Z"]:
         """The signal with the artefact in it. It is 0 where nothing sends any, and never negative."""
 
-    def change(self, x: Float[Tensor, "B C X Y Z"], y: Tensor, predict: Predict, seed: int) -> Tensor:
+    def change(
+        self, x: Float[Tensor, "B C X Y Z"], y: Tensor, predict: Predict, seed: int
+    ) -> Tensor:
         """Scanners record before anybody normalises: hence back to a signal, and normalised again afterwards."""
         channels = x.detach().flatten(0, 1).float().cpu()
         bodies = [_body(channel) for channel in channels]
         pairs = list(zip(channels, bodies, strict=True))
-        signal = torch.stack([torch.where(body, channel - channel[body].min(), 0) for channel, body in pairs])
+        signal = torch.stack(
+            [torch.where(body, channel - channel[body].min(), 0) for channel, body in pairs]
+        )
         recorded = self.record(signal, generator(seed, Stream.SHIFT))
         changed = [_normalise(new, *pair) for new, pair in zip(recorded, pairs, strict=True)]
         return torch.stack(changed).reshape(x.shape).to(x)
@@ -70,11 +76,15 @@ class Motion(Artefact):
         phase = int(draw.integers(2))
         swapped = signal.transpose(phase + 1, 3)  # TorchIO encodes the phase along the last axis
         within = np.arange(3) != phase  # where the slices are now
-        times = 0.5 + (0.22 - 0.03 * self.level) * np.array([-2, -1, 1]) * draw.uniform(0.85, 1.15, 3)
+        times = 0.5 + (0.22 - 0.03 * self.level) * np.array([-2, -1, 1]) * draw.uniform(
+            0.85, 1.15, 3
+        )
         strength = 0.12 * self.level**2
         degrees = strength * _signed(draw, 3, 3) * ~within
         translation = strength / 100 * max(signal.shape[1:]) * _signed(draw, 3, 3) * within
-        return _simulate(torchio.Motion(degrees, translation, times, "linear"), swapped).transpose(phase + 1, 3)
+        return _simulate(torchio.Motion(degrees, translation, times, "linear"), swapped).transpose(
+            phase + 1, 3
+        )
 
 
 class Ghosting(Artefact):
@@ -95,7 +105,10 @@ class BiasField(Artefact):
 
     def record(self, signal: Tensor, draw: np.random.Generator) -> Tensor:
         """A smooth factor: e to a polynomial of third order, with coefficients of up to 0.1 per level."""
-        return _simulate(torchio.BiasField((0.1 * self.level * draw.uniform(-1, 1, 20)).tolist(), order=3), signal)
+        return _simulate(
+            torchio.BiasField((0.1 * self.level * draw.uniform(-1, 1, 20)).tolist(), order=3),
+            signal,
+        )
 
 
 class Spike(Artefact):
@@ -107,7 +120,9 @@ class Spike(Artefact):
         """Four to twenty voxels apart, in any direction of the plane, with 4 % of the body's mean per level."""
         angle, frequency = draw.uniform(0, 2 * np.pi), draw.uniform(0.05, 0.25)
         place = 0.5 + frequency * np.array([[np.cos(angle), np.sin(angle), 0]])
-        filled = float((signal > 0).float().mean().clamp(min=1e-6))  # TorchIO's unit is the mean of the field of view
+        filled = float(
+            (signal > 0).float().mean().clamp(min=1e-6)
+        )  # TorchIO's unit is the mean of the field of view
         return _simulate(torchio.Spike(place, 0.04 * self.level / filled), signal)
 
 
@@ -134,8 +149,14 @@ class Resolution(Artefact):
         lines = signal.transpose(axis, 3)
         many, extent = lines[0, ..., 0].numel(), lines.shape[3]
         coarse = max(1, round(extent / (1 + 0.6 * self.level)))
-        flat = interpolate(lines.flatten(1, 2)[None], (many, coarse), mode="bilinear", antialias=True)
-        return interpolate(flat, (many, extent), mode="bilinear")[0].reshape(lines.shape).transpose(axis, 3)
+        flat = interpolate(
+            lines.flatten(1, 2)[None], (many, coarse), mode="bilinear", antialias=True
+        )
+        return (
+            interpolate(flat, (many, extent), mode="bilinear")[0]
+            .reshape(lines.shape)
+            .transpose(axis, 3)
+        )
 
 
 class Gamma(Artefact):
@@ -145,13 +166,19 @@ class Gamma(Artefact):
 
     def record(self, signal: Tensor, draw: np.random.Generator) -> Tensor:
         """The signal to the power of e to 0.2 per level, or 1 over that."""
-        return _simulate(torchio.Gamma(float(np.exp(0.2 * self.level * draw.choice([-1, 1])))), signal)
+        return _simulate(
+            torchio.Gamma(float(np.exp(0.2 * self.level * draw.choice([-1, 1])))), signal
+        )
 
 
-def _simulate(transform: torchio.Transform, signal: Float[Tensor, "C X Y Z"]) -> Float[Tensor, "C X Y Z"]:
+def _simulate(
+    transform: torchio.Transform, signal: Float[Tensor, "C X Y Z"]
+) -> Float[Tensor, "C X Y Z"]:
     """What TorchIO makes of the signal, without the coin that it tosses first from the global generator."""
     affine = np.eye(4)
-    affine[:3, 3] = [-(extent - 1) / 2 for extent in signal.shape[1:]]  # it turns about the origin: the middle
+    affine[:3, 3] = [
+        -(extent - 1) / 2 for extent in signal.shape[1:]
+    ]  # it turns about the origin: the middle
     subject = torchio.Subject(signal=torchio.ScalarImage(tensor=signal, affine=affine))
     return transform.apply_transform(subject).get_first_image().data
 

@@ -62,13 +62,18 @@ class Ledger:
         return Tables(*(self._table(cases, names, kind) for kind in Tables._fields))
 
     def _table(self, cases: Sequence[str], names: Sequence[str], kind: str) -> pd.DataFrame:
-        files = [self.folder / file_name(case) / f"{name}.{kind}.csv" for case in cases for name in names]
+        files = [
+            self.folder / file_name(case) / f"{name}.{kind}.csv" for case in cases for name in names
+        ]
         tables = [read_table(file) for file in files if file.is_file()]
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
     def _measured(self, case: str) -> set[str]:
         """Shifts and their levels."""
-        return {file.name.removesuffix(DONE) for file in (self.folder / file_name(case)).glob(f"*{DONE}")}
+        return {
+            file.name.removesuffix(DONE)
+            for file in (self.folder / file_name(case)).glob(f"*{DONE}")
+        }
 
     def _file(self, case: str, shift: Shift, kind: str) -> Path:
         return self.folder / file_name(case) / f"{shift.name}={shift.level:g}.{kind}.csv"

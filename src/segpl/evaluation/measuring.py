@@ -41,7 +41,9 @@ def mask_scores(
     }
 
 
-def overlaps(mask: Bool[Tensor, "K *space"], truth: Bool[Tensor, "K *space"]) -> dict[str, Float[Tensor, " K"]]:
+def overlaps(
+    mask: Bool[Tensor, "K *space"], truth: Bool[Tensor, "K *space"]
+) -> dict[str, Float[Tensor, " K"]]:
     """The headline, what the paper's tables compare with, and what others report."""
     return {
         "iou": overlap.iou(mask, truth),
@@ -74,7 +76,10 @@ def long(measured: dict[str, Float[Tensor, " K"]], regions: Sequence[str]) -> pd
 
 
 def image_scores(
-    mask: Bool[Tensor, "K X Y Z"], truth: Bool[Tensor, "K X Y Z"], patch: tuple[int, ...], regions: Sequence[str]
+    mask: Bool[Tensor, "K X Y Z"],
+    truth: Bool[Tensor, "K X Y Z"],
+    patch: tuple[int, ...],
+    regions: Sequence[str],
 ) -> pd.DataFrame:
     """The overlaps of each image as the paper counts them, with the share of it that is truly foreground."""
     tables = []
@@ -83,7 +88,11 @@ def image_scores(
     for number, place in enumerate(_images(truth.shape[1:], patch)):
         part = long(overlaps(mask[place], truth[place]), regions)
         share = truth[place].flatten(1).double().mean(1).tolist()
-        tables.append(part.assign(image=number, foreground=part["region"].map(dict(zip(regions, share, strict=True)))))
+        tables.append(
+            part.assign(
+                image=number, foreground=part["region"].map(dict(zip(regions, share, strict=True)))
+            )
+        )
     return pd.concat(tables, ignore_index=True)
 
 
@@ -92,7 +101,10 @@ def _images(shape: Sequence[int], patch: tuple[int, ...]) -> Iterator[tuple[slic
     size = (*shape[:2], 1) if len(patch) == 2 else patch
     starts = product(*(range(0, n, step) for n, step in zip(shape, size, strict=True)))
     for corner in starts:
-        yield (slice(None), *(slice(start, start + step) for start, step in zip(corner, size, strict=True)))
+        yield (
+            slice(None),
+            *(slice(start, start + step) for start, step in zip(corner, size, strict=True)),
+        )
 
 
 def reliability_rows(binned: Reliability, curve: str, regions: Sequence[str]) -> pd.DataFrame:
@@ -101,7 +113,9 @@ def reliability_rows(binned: Reliability, curve: str, regions: Sequence[str]) ->
     for number, region in enumerate(regions):
         voxels, confidence, foreground = (part[number].numpy() for part in binned)
         x, y = confidence / voxels.clip(1), foreground / voxels.clip(1)
-        tables.append(pd.DataFrame({"region": region, "curve": curve, "x": x, "y": y, "voxels": voxels}))
+        tables.append(
+            pd.DataFrame({"region": region, "curve": curve, "x": x, "y": y, "voxels": voxels})
+        )
     table = pd.concat(tables, ignore_index=True)
     return table[table["voxels"] > 0]
 
@@ -114,4 +128,6 @@ def confidence_curves(binned: Reliability, made: Mistakes, regions: Sequence[str
         for region, row in zip(regions, risks, strict=True)
         for x, y in zip(COVERAGES.tolist(), row, strict=True)
     ]
-    return pd.concat([reliability_rows(binned, "reliability", regions), pd.DataFrame(covered)], ignore_index=True)
+    return pd.concat(
+        [reliability_rows(binned, "reliability", regions), pd.DataFrame(covered)], ignore_index=True
+    )

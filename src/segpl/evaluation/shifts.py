@@ -32,7 +32,11 @@ class Shift(ABC):
         self.level = level
 
     def __call__(
-        self, x: Float[Tensor, "B C *space"], y: Float[Tensor, "B K *space"], predict: Predict, seed: int
+        self,
+        x: Float[Tensor, "B C *space"],
+        y: Float[Tensor, "B K *space"],
+        predict: Predict,
+        seed: int,
     ) -> Float[Tensor, "B C *space"]:
         """The changed image. All that is drawn comes from `seed`, which belongs to the case."""
         return self.change(x, y, predict, seed) if self.level else x
@@ -146,7 +150,9 @@ def _parse(text: str, known: dict[str, type[Shift]]) -> Iterator[Shift]:
         for level in levels or kind.usual:
             if not (0 <= level <= kind.highest and math.isfinite(level)):
                 end = f"to {kind.highest:g}" if math.isfinite(kind.highest) else "upwards"
-                raise UserError(f"--shift {text} has no usable level: those of {name} go from 0 {end}.")
+                raise UserError(
+                    f"--shift {text} has no usable level: those of {name} go from 0 {end}."
+                )
             yield kind(level)
 
 

@@ -48,7 +48,11 @@ from torch.nn.functional import interpolate
 def cases(folder: str, channels: int) -> list[dict[str, list[str]]]:
     """The NIfTI scans of a folder; files such as a_0000.nii.gz and a_0001.nii.gz are the channels of one."""
     found: dict[str, list[str]] = {}
-    for file in sorted(file for file in Path(folder).glob("*.nii*") if re.fullmatch(r"[^.].*\.nii(\.gz)?", file.name)):
+    for file in sorted(
+        file
+        for file in Path(folder).glob("*.nii*")
+        if re.fullmatch(r"[^.].*\.nii(\.gz)?", file.name)
+    ):
         numbered = re.fullmatch(r"(.+)_(\d{4})\.nii(\.gz)?", file.name)
         name = numbered[1] if numbered and int(numbered[2]) < channels else file.name
         found.setdefault(name, []).append(str(file))
@@ -60,7 +64,12 @@ def cases(folder: str, channels: int) -> list[dict[str, list[str]]]:
 class Prepare:
     """A scan as MONAI has read it becomes what the network takes: reoriented, normalised, resampled."""
 
-    def __init__(self, orientation: str | None, spacing: list[float] | None, windows: list[list[float] | None]):
+    def __init__(
+        self,
+        orientation: str | None,
+        spacing: list[float] | None,
+        windows: list[list[float] | None],
+    ):
         self.preparation = Preparation(tuple(spacing) if spacing else None, None, orientation)
         self.windows = [(window[0], window[1]) if window else None for window in windows]
 
@@ -69,10 +78,14 @@ class Prepare:
         scan = item["image"]
         name = scan.meta["filename_or_obj"]
         if len(scan) != len(self.windows):
-            raise ValueError(f"{name} has {len(scan)} channels, but the network takes {len(self.windows)}")
+            raise ValueError(
+                f"{name} has {len(scan)} channels, but the network takes {len(self.windows)}"
+            )
         if not scan.isfinite().all():
             raise ValueError(f"{name} holds NaN or infinite values")
-        values = scan.numpy().reshape(len(scan), *(*scan.shape[1:], 1)[:3])  # a 2D image has one slice
+        values = scan.numpy().reshape(
+            len(scan), *(*scan.shape[1:], 1)[:3]
+        )  # a 2D image has one slice
         stored = np.asarray(scan.meta["original_affine"])
         frame = Frame(values.shape[1:], stored, self.preparation.orientation)
         image = frame.reoriented(Image(Path(name), values, stored))
@@ -102,7 +115,9 @@ class LabelMap:
     """Probabilities become one label map in the values of the training data, on the grid of the scan."""
 
     def __init__(self, regions: list[dict[str, Any]]):
-        self.regions = [Region(each["name"], tuple(each["values"]), each["paint"]) for each in regions]
+        self.regions = [
+            Region(each["name"], tuple(each["values"]), each["paint"]) for each in regions
+        ]
 
     def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
         """The item with `pred` replaced."""
@@ -111,7 +126,10 @@ class LabelMap:
         found = resample(item["pred"], frame.reoriented_shape) > 0.5
         label = frame.restored(fold(found, self.regions)[None])
         affine = torch.from_numpy(frame.affine)
-        return {**item, "pred": MetaTensor(label.copy(), affine, {"filename_or_obj": notes["filename_or_obj"]})}
+        return {
+            **item,
+            "pred": MetaTensor(label.copy(), affine, {"filename_or_obj": notes["filename_or_obj"]}),
+        }
 
 
 class Save:

@@ -53,7 +53,12 @@ def inference(trained: Trained) -> dict[str, Any]:
         "network": "@network_def",
         "datalist": _part("cases", folder="@dataset_dir", channels=len(task.channels)),
         "preprocessing": _steps(
-            {"_target_": "LoadImaged", "keys": "image", "reader": "NibabelReader", "ensure_channel_first": True},
+            {
+                "_target_": "LoadImaged",
+                "keys": "image",
+                "reader": "NibabelReader",
+                "ensure_channel_first": True,
+            },
             _part("Prepare", orientation=run.orientation, spacing=run.spacing, windows=windows),
         ),
         "dataset": {"_target_": "Dataset", "data": "@datalist", "transform": "@preprocessing"},
@@ -64,7 +69,9 @@ def inference(trained: Trained) -> dict[str, Any]:
             _part("Save", folder="@output_dir"),
         ),
         "workflow": _steps("@segmentation", "@postprocessing"),
-        "run": ["$collections.deque(map(@workflow, @dataset), maxlen=0)"],  # scan after scan, none of them kept
+        "run": [
+            "$collections.deque(map(@workflow, @dataset), maxlen=0)"
+        ],  # scan after scan, none of them kept
     }
 
 
@@ -88,12 +95,18 @@ def metadata(trained: Trained) -> dict[str, Any]:
         "intended_use": "Research. Nobody has checked it for clinical use.",
         "network_data_format": {
             "inputs": {"image": _tensor(run.patch, "magnitude", task.channels, [])},
-            "outputs": {"pred": _tensor(run.patch, "classes", [region.name for region in task.regions], [0, 1])},
+            "outputs": {
+                "pred": _tensor(
+                    run.patch, "classes", [region.name for region in task.regions], [0, 1]
+                )
+            },
         },
     }
 
 
-def _tensor(patch: tuple[int, ...], kind: str, channels: Sequence[str], values: list[int]) -> dict[str, Any]:
+def _tensor(
+    patch: tuple[int, ...], kind: str, channels: Sequence[str], values: list[int]
+) -> dict[str, Any]:
     return {
         "type": "image",
         "format": kind,
@@ -108,8 +121,18 @@ def _tensor(patch: tuple[int, ...], kind: str, channels: Sequence[str], values: 
 
 def _inferer(patch: tuple[int, ...]) -> dict[str, Any]:
     """Windows as in `segpl.inference.windows`: slice by slice for 2D networks."""
-    kind = {"_target_": "SliceInferer", "spatial_dim": 2} if len(patch) == 2 else {"_target_": "SlidingWindowInferer"}
-    return {**kind, "roi_size": list(patch), "sw_batch_size": 4, "overlap": 0.25, "mode": "gaussian"}
+    kind = (
+        {"_target_": "SliceInferer", "spatial_dim": 2}
+        if len(patch) == 2
+        else {"_target_": "SlidingWindowInferer"}
+    )
+    return {
+        **kind,
+        "roi_size": list(patch),
+        "sw_batch_size": 4,
+        "overlap": 0.25,
+        "mode": "gaussian",
+    }
 
 
 def _part(name: str, **settings: Any) -> dict[str, Any]:

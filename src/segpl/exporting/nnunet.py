@@ -43,7 +43,9 @@ class Values:
     @classmethod
     def of(cls, regions: Sequence[Region]) -> "Values":
         """All values that a label or a painted mask may hold."""
-        return cls(tuple(sorted({value for region in regions for value in (*region.values, region.paint)})))
+        return cls(
+            tuple(sorted({value for region in regions for value in (*region.values, region.paint)}))
+        )
 
     def __getitem__(self, value: int) -> int:
         return self.known.index(value) + 1
@@ -59,7 +61,10 @@ class Values:
     def label(self, voxels: np.ndarray) -> UInt[np.ndarray, "X Y Z"]:
         """A label map in the new values."""
         found, places = np.unique(voxels, return_inverse=True)
-        new = np.array([self[int(value)] if value else 0 for value in found], np.min_scalar_type(len(self.known)))
+        new = np.array(
+            [self[int(value)] if value else 0 for value in found],
+            np.min_scalar_type(len(self.known)),
+        )
         return new[places].reshape(voxels.shape)
 
 
@@ -71,7 +76,9 @@ def export_nnunet(directory: Path, folder: Path, accept: float = ACCEPT) -> Path
     predictor = load(directory)
     dataset = read_dataset(predictor.run.data)
     if dataset.task != predictor.task:
-        raise UserError(f"{dataset.folder} has other channels or regions than {directory} was trained on: mend it.")
+        raise UserError(
+            f"{dataset.folder} has other channels or regions than {directory} was trained on: mend it."
+        )
     drawn, unlabelled = _parts(directory, dataset)
     values = Values.of(predictor.task.regions)
     with new_folder(folder) as draft:
@@ -82,13 +89,18 @@ def export_nnunet(directory: Path, folder: Path, accept: float = ACCEPT) -> Path
         rows = list(_pseudo_labelled(draft, unlabelled, predictor, values, accept))
         taken = [row["case"] for row in rows if row["accepted"]]
         columns = ["case", "subject", "expected_dice", "accepted"]
-        write_text(draft / ACCEPTED_FILE, pd.DataFrame(rows, columns=columns).to_csv(index=False, float_format="%.4f"))
+        write_text(
+            draft / ACCEPTED_FILE,
+            pd.DataFrame(rows, columns=columns).to_csv(index=False, float_format="%.4f"),
+        )
         cases = [*drawn, *(case for case in unlabelled if case.name in taken)]
         method = predictor.run.method.name()
         said = f"Labels, and pseudo-labels by {method} of segpl: see {ACCEPTED_FILE}."
         task = values.task(predictor.task)
         write_description(draft, task, len(cases), **subjects_entry(cases), description=said)
-    console.print(f"{len(drawn)} labelled cases, and {len(taken)} of {len(rows)} pseudo-labels -> {folder}")
+    console.print(
+        f"{len(drawn)} labelled cases, and {len(taken)} of {len(rows)} pseudo-labels -> {folder}"
+    )
     return folder
 
 
@@ -96,13 +108,24 @@ def _parts(directory: Path, dataset: Dataset) -> tuple[list[Case], list[Case]]:
     """The labelled and validation cases, and the unlabelled ones, as the run drew them."""
     file = directory / SPLIT_FILE
     if not file.is_file():
-        raise UserError(f"{file} is missing, so nobody knows which cases are test cases: train the run again.")
+        raise UserError(
+            f"{file} is missing, so nobody knows which cases are test cases: train the run again."
+        )
     split = json.loads(file.read_text(encoding="utf-8"))
     known = {case.name: case for case in dataset.training}
-    gone = [name for part in ("labelled", "validation", "unlabelled") for name in split[part] if name not in known]
-    gone += [name for part in ("labelled", "validation") for name in split[part] if not known[name].label]
+    gone = [
+        name
+        for part in ("labelled", "validation", "unlabelled")
+        for name in split[part]
+        if name not in known
+    ]
+    gone += [
+        name for part in ("labelled", "validation") for name in split[part] if not known[name].label
+    ]
     if gone:
-        raise UserError(f"{dataset.folder} no longer has {gone[0]} as {directory} was trained on it: put it back.")
+        raise UserError(
+            f"{dataset.folder} no longer has {gone[0]} as {directory} was trained on it: put it back."
+        )
     drawn = [known[name] for part in ("labelled", "validation") for name in split[part]]
     return drawn, [known[name].unlabelled() for name in split["unlabelled"]]
 

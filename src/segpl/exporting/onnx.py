@@ -10,7 +10,15 @@ from torch import Tensor
 
 from segpl import __version__
 from segpl.exporting.places import free_file
-from segpl.exporting.program import TRACED, Trained, check, prediction, read_trained, tracing, windows
+from segpl.exporting.program import (
+    TRACED,
+    Trained,
+    check,
+    prediction,
+    read_trained,
+    tracing,
+    windows,
+)
 from segpl.exporting.substitutes import ONNX
 from segpl.exporting.words import preparation
 from segpl.foundation.errors import UserError
@@ -31,7 +39,9 @@ def export_onnx(directory: Path, file: Path) -> Path:
         import onnx  # noqa: F401
         import onnxruntime
     except ImportError:
-        raise UserError("ONNX files need onnx and onnxruntime: pip install '.[export]' in segpl's folder.") from None
+        raise UserError(
+            "ONNX files need onnx and onnxruntime: pip install '.[export]' in segpl's folder."
+        ) from None
     trained = read_trained(directory)
     free_file(file)
     content = _described(_converted(trained), trained).SerializeToString()
@@ -84,7 +94,11 @@ def _described(content: bytes, trained: Trained) -> "onnx.ModelProto":
     sizes = model.graph.output[0].type.tensor_type.shape.dim[1:]
     for axis, size in zip(sizes, (len(task.regions), *run.patch), strict=True):
         axis.dim_value = size
-    model.doc_string = "Prepared windows in, a probability per region out; the mask is where it exceeds 0.5."
-    onnx.helper.set_model_props(model, {name: json.dumps(plain(value)) for name, value in notes.items()})
+    model.doc_string = (
+        "Prepared windows in, a probability per region out; the mask is where it exceeds 0.5."
+    )
+    onnx.helper.set_model_props(
+        model, {name: json.dumps(plain(value)) for name, value in notes.items()}
+    )
     onnx.checker.check_model(model)
     return model

@@ -41,4 +41,6 @@ def _writable(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UserError(f"{place} cannot be written ({error.strerror}): choose another --out.") from None
+        raise UserError(
+            f"{place} cannot be written ({error.strerror}): choose another --out."
+        ) from None

@@ -67,7 +67,9 @@ def prediction(trained: Trained) -> Prediction:
 def script(trained: Trained) -> torch.jit.ScriptModule:
     """The same as a TorchScript program, which needs neither segpl nor Python."""
     with tracing(PORTABLE):
-        program = torch.jit.trace(prediction(trained), (next(windows(trained, TRACED)),), check_trace=False)
+        program = torch.jit.trace(
+            prediction(trained), (next(windows(trained, TRACED)),), check_trace=False
+        )
     check(trained, program, "TorchScript")
     return program
 
@@ -91,7 +93,9 @@ def check(trained: Trained, theirs: Callable[[Tensor], Tensor], kind: str) -> fl
         apart = (theirs(image) - ours(image)).abs()
         agrees = apart.max() <= TOLERANCE and apart.mean() <= MEAN_TOLERANCE
         if not agrees:  # NaN is no agreement either
-            raise RuntimeError(f"the {kind} program differs from the run by {apart.max():.2g}, so it was not written")
+            raise RuntimeError(
+                f"the {kind} program differs from the run by {apart.max():.2g}, so it was not written"
+            )
         largest = max(largest, apart.max().item())
     return largest
 

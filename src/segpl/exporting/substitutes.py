@@ -27,12 +27,16 @@ def beta_quantile(self: BetaPosterior, level: Float[Tensor, "B K"]) -> Float[Ten
     a, b = self.beta.concentration1[..., None], self.beta.concentration0[..., None]
     middle, deviation = (a / b).log(), (1 / a + 1 / b).sqrt()
     low, high = middle - 12 * deviation - 25 / a, middle + 12 * deviation + 25 / b
-    steps = torch.ones_like(a).expand(*a.shape[:-1], POINTS).cumsum(-1) / POINTS  # made of a: it lives where a lives
+    steps = (
+        torch.ones_like(a).expand(*a.shape[:-1], POINTS).cumsum(-1) / POINTS
+    )  # made of a: it lives where a lives
     u = low + (high - low) * steps
     mass = (-a * softplus(-u) - b * softplus(u)).softmax(-1)
     below = mass.cumsum(-1) - mass / 2
     place = (below < level[..., None]).sum(-1, keepdim=True).clamp(1, POINTS - 1)
-    (u_0, u_1), (p_0, p_1) = ([each.gather(-1, place - 1), each.gather(-1, place)] for each in (u, below))
+    (u_0, u_1), (p_0, p_1) = (
+        [each.gather(-1, place - 1), each.gather(-1, place)] for each in (u, below)
+    )
     found = u_0 + (u_1 - u_0) * (level[..., None] - p_0) / (p_1 - p_0)
     return found[..., 0].sigmoid().clamp(EDGE, 1 - EDGE)
 
@@ -47,9 +51,13 @@ def erfinv(y: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return x
 
 
-def average_pool(x: Float[Tensor, "B C *space"], size: Sequence[int | Tensor]) -> Float[Tensor, "B C *small"]:
+def average_pool(
+    x: Float[Tensor, "B C *space"], size: Sequence[int | Tensor]
+) -> Float[Tensor, "B C *small"]:
     """Adaptive average pooling as a product with a matrix along each axis; in a trace, sizes are tensors."""
-    for axis, (before, after) in enumerate(zip(map(int, x.shape[2:]), map(int, size), strict=True), start=2):
+    for axis, (before, after) in enumerate(
+        zip(map(int, x.shape[2:]), map(int, size), strict=True), start=2
+    ):
         shares = torch.zeros(before, after)
         for place in range(after):
             start, end = place * before // after, -(-(place + 1) * before // after)

@@ -64,6 +64,10 @@ def preparation(trained: Trained) -> str:
     """What is done to a scan before the network sees it."""
     run = trained.run
     clip = [f"CT channels clipped to {run.window[0]:g} to {run.window[1]:g}"] if run.window else []
-    grid = [f"resampled to {' x '.join(f'{step:g}' for step in run.spacing)} mm"] if run.spacing else []
+    grid = (
+        [f"resampled to {' x '.join(f'{step:g}' for step in run.spacing)} mm"]
+        if run.spacing
+        else []
+    )
     axes = [f"axes turned to {run.orientation}"] if run.orientation else []
     return ", ".join([*axes, *clip, "channels normalised over the body", *grid])

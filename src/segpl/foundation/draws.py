@@ -64,7 +64,9 @@ def seeds(*key: int, count: int) -> Int[Tensor, " count"]:
 
 def uniform(seeds: Int[Tensor, " B"], *shape: int, purpose: Purpose) -> Float[Tensor, "B *shape"]:
     """Uniform numbers in [0, 1), of one shape for each image, from the image's own seed."""
-    return _stack([generator(int(seed), purpose).random(shape, np.float32) for seed in seeds], seeds, shape)
+    return _stack(
+        [generator(int(seed), purpose).random(shape, np.float32) for seed in seeds], seeds, shape
+    )
 
 
 def normal(seeds: Int[Tensor, " B"], *shape: int, purpose: Purpose) -> Float[Tensor, "B *shape"]:
@@ -74,4 +76,6 @@ def normal(seeds: Int[Tensor, " B"], *shape: int, purpose: Purpose) -> Float[Ten
 
 
 def _stack(rows: list[np.ndarray], seeds: Tensor, shape: tuple[int, ...]) -> Tensor:
-    return torch.from_numpy(np.stack(rows) if rows else np.empty((0, *shape), np.float32)).to(seeds.device)
+    return torch.from_numpy(np.stack(rows) if rows else np.empty((0, *shape), np.float32)).to(
+        seeds.device
+    )

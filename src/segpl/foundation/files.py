@@ -39,7 +39,9 @@ def draft(target: Path) -> Iterator[Path]:
         _sync_folder(target.parent)
     except OSError as error:
         reason = error.strerror or error
-        raise UserError(f"{target} cannot be written ({reason}): make room there, or choose another place.") from error
+        raise UserError(
+            f"{target} cannot be written ({reason}): make room there, or choose another place."
+        ) from error
     finally:
         _remove(place)
 
@@ -59,7 +61,9 @@ def write_text(file: Path, text: str) -> None:
 
 def write_nifti(file: Path, voxels: "np.ndarray", affine: "np.ndarray") -> None:
     """A compressed NIfTI image in millimetres, without a time stamp: the same voxels are the same bytes."""
-    from nibabel.nifti1 import Nifti1Image  # slow to import, and the phantoms' help needs none of it
+    from nibabel.nifti1 import (
+        Nifti1Image,
+    )  # slow to import, and the phantoms' help needs none of it
 
     image = Nifti1Image(voxels, affine)
     image.header.set_xyzt_units("mm")

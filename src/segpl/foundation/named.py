@@ -28,7 +28,9 @@ class Named:
     @classmethod
     def family(cls) -> dict[str, type[Any]]:
         """All concrete members below this class, by name."""
-        return {member.name(): member for member in cls._members() if not inspect.isabstract(member)}
+        return {
+            member.name(): member for member in cls._members() if not inspect.isabstract(member)
+        }
 
     @classmethod
     def _members(cls) -> Iterator[type[Any]]:
@@ -44,7 +46,9 @@ class Named:
         settings = dict(value) if isinstance(value, dict) else {"name": value}
         name, kind = settings.pop("name", None), cls.__name__.lower()
         if name is None:
-            raise UserError(f"a {kind} needs a name: add name, one of {', '.join(sorted(cls.family()))}.")
+            raise UserError(
+                f"a {kind} needs a name: add name, one of {', '.join(sorted(cls.family()))}."
+            )
         if not isinstance(name, str) or name not in cls.family():
             known = ", ".join(sorted(cls.family()))
             raise UserError(f"there is no {kind} {name!r}: choose one of {known}.", where=("name",))
@@ -103,7 +107,9 @@ def plain(value: Any) -> Any:
 
 def merged(settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """Settings with dotted keys such as method.alpha put in their place."""
-    result = {key: dict(value) if isinstance(value, dict) else value for key, value in settings.items()}
+    result = {
+        key: dict(value) if isinstance(value, dict) else value for key, value in settings.items()
+    }
     for key, value in given.items():
         *path, last = key.split(".")
         place = result

@@ -21,7 +21,10 @@ ALONE = Processes(1, 1)
 def is_first() -> bool:
     """Whether this process is the one that writes files and speaks."""
     ranks = (os.environ.get(name) for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
-    return next((rank for rank in ranks if rank is not None), "0") == "0" and os.environ.get("NODE_RANK", "0") == "0"
+    return (
+        next((rank for rank in ranks if rank is not None), "0") == "0"
+        and os.environ.get("NODE_RANK", "0") == "0"
+    )
 
 
 def taking_part(devices: int | None, nodes: int | None) -> Processes:
@@ -58,8 +61,12 @@ def _launched() -> Processes:
             return Processes(here, all_of_them // here)
         case Launcher.SLURM:
             if "SLURM_NTASKS_PER_NODE" not in os.environ:
-                raise UserError("SLURM was asked for tasks, and not how many a node: give srun --ntasks-per-node.")
-            tasks, nodes = (int(os.environ.get(f"SLURM_STEP_NUM_{what}", 1)) for what in ("TASKS", "NODES"))
+                raise UserError(
+                    "SLURM was asked for tasks, and not how many a node: give srun --ntasks-per-node."
+                )
+            tasks, nodes = (
+                int(os.environ.get(f"SLURM_STEP_NUM_{what}", 1)) for what in ("TASKS", "NODES")
+            )
             return Processes(tasks // nodes, nodes)
         case Launcher.NONE:
             return ALONE

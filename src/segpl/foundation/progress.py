@@ -15,7 +15,9 @@ console = Console(stderr=True, highlight=False, soft_wrap=True, quiet=not is_fir
 
 def track(items: Sequence[T], description: str) -> Iterable[T]:
     """The items one by one, with a bar that goes away at the end; silent where nobody watches."""
-    return rich_track(items, description, console=console, transient=True, disable=not console.is_terminal)
+    return rich_track(
+        items, description, console=console, transient=True, disable=not console.is_terminal
+    )
 
 
 def in_words(seconds: float) -> str:

@@ -36,21 +36,27 @@ def parts(shape: Sequence[int]) -> Iterator[slice]:
     return (slice(start, min(start + depth, shape[2])) for start in range(0, shape[2], depth))
 
 
-def resampled(levels: UInt16[np.ndarray, "M X Y Z"], shape: tuple[int, ...]) -> UInt16[np.ndarray, "M x y z"]:
+def resampled(
+    levels: UInt16[np.ndarray, "M X Y Z"], shape: tuple[int, ...]
+) -> UInt16[np.ndarray, "M x y z"]:
     """What `segpl.data.preparation.resample` does, with one slab of floats at a time."""
     before = levels.shape[1:]
     if before == tuple(shape):
         return levels
     smaller = [min(sizes) for sizes in zip(shape, before, strict=True)]
     line = "area" if shape[2] < before[2] else "linear"
-    shares = interpolate(torch.eye(before[2])[None], size=shape[2], mode=line)[0]  # of old planes in new ones
+    shares = interpolate(torch.eye(before[2])[None], size=shape[2], mode=line)[
+        0
+    ]  # of old planes in new ones
     result = np.empty((len(levels), *shape[::-1]), dtype=np.uint16).transpose(0, 3, 2, 1)
     for part in parts(shape):
         used = shares[:, part].any(1).nonzero()
         old = slice(int(used[0]), int(used[-1]) + 1)
         slab = (unpacked(levels[..., old]) @ shares[old, part]).permute(3, 0, 1, 2)
         slab = interpolate(slab, size=smaller[:2], mode="area")
-        result[..., part] = packed(interpolate(slab, size=shape[:2], mode="bilinear").permute(1, 2, 3, 0))
+        result[..., part] = packed(
+            interpolate(slab, size=shape[:2], mode="bilinear").permute(1, 2, 3, 0)
+        )
     return result
 
 

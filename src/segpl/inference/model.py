@@ -15,10 +15,14 @@ def load_model(directory: Path, run: Run) -> nn.Module:
     """The trained model of a run: the best weights on its validation cases or, without any, the last."""
     file = directory / WEIGHTS_FILE
     if not file.is_file():
-        raise UserError(f"{directory} has no {WEIGHTS_FILE}: its training has not ended; use segpl train --resume.")
+        raise UserError(
+            f"{directory} has no {WEIGHTS_FILE}: its training has not ended; use segpl train --resume."
+        )
     model = run.build(read_task(directory))
     try:
         model.load_state_dict(load_file(file))
     except (SafetensorError, RuntimeError):
-        raise UserError(f"{file} does not hold the weights that {RUN_FILE} describes: train the run again.") from None
+        raise UserError(
+            f"{file} does not hold the weights that {RUN_FILE} describes: train the run again."
+        ) from None
     return model.eval()

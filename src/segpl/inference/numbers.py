@@ -29,7 +29,9 @@ class Numbers(NamedTuple):
 
 
 def numbers(
-    levels: UInt16[np.ndarray, "X Y Z"], spread: UInt16[np.ndarray, "X Y Z"] | None, spacing: tuple[float, float, float]
+    levels: UInt16[np.ndarray, "X Y Z"],
+    spread: UInt16[np.ndarray, "X Y Z"] | None,
+    spacing: tuple[float, float, float],
 ) -> Numbers:
     """From the levels of a region's probabilities, and of four times their variance, slab by slab."""
     every, near, spreads = (np.zeros(FULL + 1, dtype=np.int64) for _ in range(3))
@@ -43,9 +45,14 @@ def numbers(
     inside, ml = every[HALF + 1 :], float(np.prod(spacing)) / 1000
     with np.errstate(invalid="ignore"):  # 0 / 0 where the mask is empty
         expected = 2 * (inside @ PROBABILITY[HALF + 1 :]) / (every @ PROBABILITY + inside.sum())
-        uncertainty, variance = near @ ENTROPY / near.sum(), spreads @ PROBABILITY / 4 / spreads.sum()
+        uncertainty, variance = (
+            near @ ENTROPY / near.sum(),
+            spreads @ PROBABILITY / 4 / spreads.sum(),
+        )
     expected = expected if inside.any() else np.nan
-    return Numbers(inside.sum() * ml, low * ml, high * ml, float(expected), float(uncertainty), float(variance))
+    return Numbers(
+        inside.sum() * ml, low * ml, high * ml, float(expected), float(uncertainty), float(variance)
+    )
 
 
 def interval(every: Int64[np.ndarray, " 65536"]) -> tuple[int, int]:
@@ -70,7 +77,10 @@ def nearby(
     begin = max(0, part.start - halo)
     mask = levels[..., begin : part.stop + halo] > HALF
     near = np.zeros(mask.shape, dtype=bool)
-    box = _reach(np.any(mask, axis=(1, 2)), spacing[0]), _reach(np.any(mask, axis=(0, 2)), spacing[1])
+    box = (
+        _reach(np.any(mask, axis=(1, 2)), spacing[0]),
+        _reach(np.any(mask, axis=(0, 2)), spacing[1]),
+    )
     if mask.any():
         image = SimpleITK.GetImageFromArray(mask[box].T.astype(np.uint8))
         image.SetSpacing(spacing)
@@ -83,4 +93,6 @@ def _reach(occupied: Bool[np.ndarray, " n"], step: float) -> slice:
     """From MARGIN before the first occupied place to MARGIN after the last."""
     places = np.flatnonzero(occupied)
     margin = int(np.ceil(MARGIN / step))
-    return slice(max(0, places[0] - margin), places[-1] + margin + 1) if len(places) else slice(0, 0)
+    return (
+        slice(max(0, places[0] - margin), places[-1] + margin + 1) if len(places) else slice(0, 0)
+    )

@@ -127,7 +127,9 @@ class Predictor:
         rows = slabs(x.shape[1:], self.run.patch)
         start = 0
         with torch.inference_mode():
-            finished = predict_slabs(self._window(wanted), x, self.run.patch, rows, device=self.device)
+            finished = predict_slabs(
+                self._window(wanted), x, self.run.patch, rows, device=self.device
+            )
             for _, slab in zip(watch(rows), finished, strict=True):
                 end = start + slab.shape[3]
                 self._pack(slab, wanted, levels[..., start:end])
@@ -148,7 +150,9 @@ class Predictor:
 
         return maps_of
 
-    def _pack(self, slab: Float[Tensor, "M X Y z"], wanted: Wanted, levels: UInt16[np.ndarray, "N X Y z"]) -> None:
+    def _pack(
+        self, slab: Float[Tensor, "M X Y z"], wanted: Wanted, levels: UInt16[np.ndarray, "N X Y z"]
+    ) -> None:
         """Put a finished slab into its place, map by map so that little memory is needed."""
         if wanted.samples > 1:
             for index, p in enumerate(slab):

@@ -58,7 +58,10 @@ class Prediction:
         """Volume, expected Dice and uncertainty of each region."""
         spreads = [None] * len(self.levels) if self.spread is None else self.spread
         found = zip(self.regions, self.levels, spreads, strict=True)
-        return {region.name: numbers(levels, spread, spacing(self.affine)) for region, levels, spread in found}
+        return {
+            region.name: numbers(levels, spread, spacing(self.affine))
+            for region, levels, spread in found
+        }
 
     @property
     def volumes_ml(self) -> dict[str, float]:
@@ -84,14 +87,18 @@ class Prediction:
             save_nifti(Path(file), _stacked(self.spread), self.frame, 0.25 / FULL)
 
 
-def prediction_of(maps: UInt16[np.ndarray, "M X Y Z"], regions: tuple[Region, ...], frame: Frame) -> Prediction:
+def prediction_of(
+    maps: UInt16[np.ndarray, "M X Y Z"], regions: tuple[Region, ...], frame: Frame
+) -> Prediction:
     """The prediction from maps on the scan's grid: levels of each region, then spreads if any."""
     levels = maps[: len(regions)]
     spread = maps[len(regions) :] if len(maps) > len(regions) else None
     return Prediction(label_map(levels, regions), levels, spread, regions, frame)
 
 
-def label_map(levels: UInt16[np.ndarray, "K X Y Z"], regions: tuple[Region, ...]) -> Integer[np.ndarray, "X Y Z"]:
+def label_map(
+    levels: UInt16[np.ndarray, "K X Y Z"], regions: tuple[Region, ...]
+) -> Integer[np.ndarray, "X Y Z"]:
     """One label map in the values of the training data, made slab by slab."""
     slabs = []
     for part in parts(levels.shape[1:]):

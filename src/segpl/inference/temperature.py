@@ -36,10 +36,16 @@ def fit_temperature(
 
     def loss(log_temperature: float) -> float:
         scaled = centres / np.exp(log_temperature)
-        return float((foreground @ np.logaddexp(0, -scaled) + background @ np.logaddexp(0, scaled)) / voxels)
+        return float(
+            (foreground @ np.logaddexp(0, -scaled) + background @ np.logaddexp(0, scaled)) / voxels
+        )
 
     best = minimize_scalar(loss, bounds=np.log(LIMITS), method="bounded")
-    return {"temperature": float(np.exp(best.x)), "nll_before": loss(0.0), "nll_after": float(best.fun)}
+    return {
+        "temperature": float(np.exp(best.x)),
+        "nll_before": loss(0.0),
+        "nll_after": float(best.fun),
+    }
 
 
 def save_temperature(directory: Path, fitted: dict[str, float]) -> None:
@@ -51,7 +57,9 @@ def read_temperature(directory: Path) -> float:
     """The temperature that was fitted for a run."""
     file = directory / TEMPERATURE_FILE
     if not file.is_file():
-        raise UserError(f"{file} does not exist: fit it with segpl evaluate {directory}, or give a number.")
+        raise UserError(
+            f"{file} does not exist: fit it with segpl evaluate {directory}, or give a number."
+        )
     return float(read_plain(file)["temperature"])
 
 

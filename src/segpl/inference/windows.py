@@ -52,7 +52,9 @@ def predict_slabs(
 
     def weighted(piece: Tensor) -> Tensor:
         flat = len(patch) == 2
-        values = window(piece[..., 0])[..., None] if flat else window(_in_company(piece))[: len(piece)]
+        values = (
+            window(piece[..., 0])[..., None] if flat else window(_in_company(piece))[: len(piece)]
+        )
         return torch.cat([values * weight, weight.expand(len(values), 1, *size)], dim=1)
 
     shared: Tensor | None = None
@@ -60,7 +62,9 @@ def predict_slabs(
         begin, end = row[0], row[-1] + size[2]
         slab = x[None, ..., begin:end].contiguous()
         count = _at_once(device or x.device)
-        mean = sliding_window_inference(slab, size, count, weighted, overlaps, sw_device=device, device="cpu")[0]
+        mean = sliding_window_inference(
+            slab, size, count, weighted, overlaps, sw_device=device, device="cpu"
+        )[0]
         places = torch.arange(begin, begin + mean.shape[3])
         total = mean.mul_(sum((places >= start) & (places < start + size[2]) for start in row))
         if shared is not None:
@@ -78,7 +82,9 @@ def predict_volume(
     return torch.cat(list(predict_slabs(window, x, patch, rows, overlap)), dim=3)
 
 
-def fold(found: Bool[Tensor, "K *space"], regions: Sequence[Region]) -> Integer[np.ndarray, "*space"]:
+def fold(
+    found: Bool[Tensor, "K *space"], regions: Sequence[Region]
+) -> Integer[np.ndarray, "*space"]:
     """One label map in the values of the training data: a later region covers an earlier one."""
     kinds = [np.min_scalar_type(region.paint) for region in regions]  # a value may be negative
     label = np.zeros(found.shape[1:], dtype=np.result_type(*kinds))

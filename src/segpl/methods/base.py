@@ -74,7 +74,9 @@ class Method(Named, ABC):
     def after_step(self, model: Model) -> None:
         """What follows an optimiser step: a method that averages weights over time does it here."""
 
-    def predict(self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1) -> Float[Tensor, "S B K *space"]:
+    def predict(
+        self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1
+    ) -> Float[Tensor, "S B K *space"]:
         """Probabilities whose mask is where they exceed 1/2; `samples` of them where the method is uncertain."""
         p = model(x).sigmoid()
         return p.expand(samples, *p.shape)
@@ -144,9 +146,13 @@ class Thresholded(SemiSupervised):
 
         phi reads the few others too, because to cut the features in two would copy all of them on the way back.
         """
-        return self.prior.posterior([each[len(each) - len(p) :] for each in model["phi"](features)], p, self.kl_weight)
+        return self.prior.posterior(
+            [each[len(each) - len(p) :] for each in model["phi"](features)], p, self.kl_weight
+        )
 
-    def predict(self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1) -> Float[Tensor, "S B K *space"]:
+    def predict(
+        self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1
+    ) -> Float[Tensor, "S B K *space"]:
         """Probabilities seen from S thresholds, spread evenly over the posterior; a single one is its median.
 
         Subtracting logit(T) puts T where 1/2 was, so that the mask of a sample is where p > T.
@@ -154,11 +160,16 @@ class Thresholded(SemiSupervised):
         features = self.theta(model).features(x)
         logits = self.theta(model).head(features)
         posterior = self.posterior(model, features, logits.sigmoid())
-        levels = [torch.full_like(posterior.mean, (place + 0.5) / samples) for place in range(samples)]
+        levels = [
+            torch.full_like(posterior.mean, (place + 0.5) / samples) for place in range(samples)
+        ]
         t = torch.stack([posterior.quantile(level) for level in levels]).logit()
         return (logits - t.reshape(*t.shape, *[1] * (logits.ndim - 2))).sigmoid()
 
 
 def watch(posterior: Posterior) -> dict[str, Tensor]:
     """What is logged of a posterior."""
-    return {"posterior_mean": posterior.mean.mean(), "posterior_deviation": posterior.deviation.mean()}
+    return {
+        "posterior_mean": posterior.mean.mean(),
+        "posterior_deviation": posterior.deviation.mean(),
+    }

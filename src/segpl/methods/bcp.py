@@ -66,6 +66,8 @@ class BCP(SemiSupervised):
         """Move the teacher towards the student."""
         model["teacher"].update_parameters(model["student"])
 
-    def predict(self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1) -> Float[Tensor, "S B K *space"]:
+    def predict(
+        self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1
+    ) -> Float[Tensor, "S B K *space"]:
         """The student's."""
         return super().predict(model["student"], x, samples)

@@ -44,23 +44,38 @@ class CCT(SemiSupervised):
         """The labels fitted by the main decoder, squared differences between it and the others."""
         theta = model["theta"]
         trunk = theta.trunk(torch.cat([batch.x_l, batch.x_u]))
-        p_l, p_u = theta.head(theta.last_block(trunk)).sigmoid().split([len(batch.x_l), len(batch.x_u)])
+        p_l, p_u = (
+            theta.head(theta.last_block(trunk)).sigmoid().split([len(batch.x_l), len(batch.x_u)])
+        )
         target = p_u.detach()
         views = self._perturbed(trunk[len(batch.x_l) :], target, batch.seeds_u)
-        apart = [mse_loss(other(view).sigmoid(), target) for other, view in zip(model["others"], views, strict=True)]
+        apart = [
+            mse_loss(other(view).sigmoid(), target)
+            for other, view in zip(model["others"], views, strict=True)
+        ]
         unlabelled = self.unlabelled_weight(progress) * torch.stack(apart).mean()
-        return Losses({"labelled": self.fit(p_l, batch.y_l), "unlabelled": unlabelled}, pseudo_label(target, 0.5))
+        return Losses(
+            {"labelled": self.fit(p_l, batch.y_l), "unlabelled": unlabelled},
+            pseudo_label(target, 0.5),
+        )
 
     def _perturbed(
-        self, z: Float[Tensor, "U D *space"], p: Float[Tensor, "U K *space"], seeds: Int[Tensor, " U"]
+        self,
+        z: Float[Tensor, "U D *space"],
+        p: Float[Tensor, "U K *space"],
+        seeds: Int[Tensor, " U"],
     ) -> Iterator[Tensor]:
-        yield z + z * self.noise * (2 * uniform(seeds, *z.shape[1:], purpose=Purpose.FEATURE_NOISE) - 1)
-        kept = (uniform(seeds, z.shape[1], purpose=Purpose.FEATURE_DROPOUT) >= self.dropout).to(z) / max(
-            1 - self.dropout, 1e-6
+        yield z + z * self.noise * (
+            2 * uniform(seeds, *z.shape[1:], purpose=Purpose.FEATURE_NOISE) - 1
         )
+        kept = (uniform(seeds, z.shape[1], purpose=Purpose.FEATURE_DROPOUT) >= self.dropout).to(
+            z
+        ) / max(1 - self.dropout, 1e-6)
         yield z * kept.reshape(*kept.shape, *[1] * (z.ndim - 2))
         yield z * (p.amax(1, keepdim=True) <= 0.5)
 
-    def predict(self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1) -> Float[Tensor, "S B K *space"]:
+    def predict(
+        self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1
+    ) -> Float[Tensor, "S B K *space"]:
         """The main decoder's."""
         return super().predict(model["theta"], x, samples)

@@ -43,7 +43,9 @@ class CPS(SemiSupervised):
         }
         return Losses(terms, y_1[labelled:])
 
-    def predict(self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1) -> Float[Tensor, "S B K *space"]:
+    def predict(
+        self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1
+    ) -> Float[Tensor, "S B K *space"]:
         """The mean of the networks that have a voice."""
         chosen = {"both": model, "first": model[:1], "second": model[1:]}[self.voice]
         p = torch.stack([network(x).sigmoid() for network in chosen]).mean(0)

@@ -49,10 +49,16 @@ class DeepEnsemble(Method):
     def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
         """The members' losses, added up: each member's gradient is its own."""
         shifted = [
-            batch._replace(seeds_l=batch.seeds_l + place, seeds_u=batch.seeds_u + place) for place in range(len(model))
+            batch._replace(seeds_l=batch.seeds_l + place, seeds_u=batch.seeds_u + place)
+            for place in range(len(model))
         ]
-        each = [self.base.losses(member, own, progress) for member, own in zip(model, shifted, strict=True)]
-        terms = {name: torch.stack([one.terms[name] for one in each]).sum(0) for name in each[0].terms}
+        each = [
+            self.base.losses(member, own, progress)
+            for member, own in zip(model, shifted, strict=True)
+        ]
+        terms = {
+            name: torch.stack([one.terms[name] for one in each]).sum(0) for name in each[0].terms
+        }
         return Losses(terms, each[0].y_u, each[0].threshold, each[0].watched)
 
     def uses_unlabelled(self) -> bool:
@@ -80,11 +86,19 @@ class DeepEnsemble(Method):
         for member in model:
             self.base.after_step(member)
 
-    def predict(self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1) -> Float[Tensor, "S B K *space"]:
+    def predict(
+        self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1
+    ) -> Float[Tensor, "S B K *space"]:
         """The mean of the members or, for several samples, member after member with as many draws as needed."""
         if samples == 1:
-            return torch.stack([self.base.predict(member, x)[0] for member in model]).mean(0, keepdim=True)
+            return torch.stack([self.base.predict(member, x)[0] for member in model]).mean(
+                0, keepdim=True
+            )
         if samples % len(model):
-            raise UserError(f"{samples} samples of {len(model)} members would favour some: ask for {len(model)}.")
-        drawn = torch.stack([self.base.predict(member, x, samples // len(model)) for member in model], dim=1)
+            raise UserError(
+                f"{samples} samples of {len(model)} members would favour some: ask for {len(model)}."
+            )
+        drawn = torch.stack(
+            [self.base.predict(member, x, samples // len(model)) for member in model], dim=1
+        )
         return drawn.flatten(0, 1)

@@ -45,5 +45,9 @@ class FixMatch(SemiSupervised):
         p_l, p_strong = seen.split([len(batch.x_l), len(batch.x_u)])
         unlabelled = self.fit(p_strong, view.label(y_u), where=view.label(sure))
         return Losses(
-            {"labelled": self.fit(p_l, batch.y_l), "unlabelled": self.unlabelled_weight(progress) * unlabelled}, y_u
+            {
+                "labelled": self.fit(p_l, batch.y_l),
+                "unlabelled": self.unlabelled_weight(progress) * unlabelled,
+            },
+            y_u,
         )

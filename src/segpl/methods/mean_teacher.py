@@ -44,12 +44,17 @@ class MeanTeacher(SemiSupervised):
         seen = model["student"](torch.cat([batch.x_l, noisy])).sigmoid()
         p_l, p_u = seen.split([len(batch.x_l), len(batch.x_u)])
         unlabelled = self.unlabelled_weight(progress) * mse_loss(p_u, target)
-        return Losses({"labelled": self.fit(p_l, batch.y_l), "unlabelled": unlabelled}, pseudo_label(target, 0.5))
+        return Losses(
+            {"labelled": self.fit(p_l, batch.y_l), "unlabelled": unlabelled},
+            pseudo_label(target, 0.5),
+        )
 
     def after_step(self, model: Model) -> None:
         """The teacher follows."""
         model["teacher"].update_parameters(model["student"])
 
-    def predict(self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1) -> Float[Tensor, "S B K *space"]:
+    def predict(
+        self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1
+    ) -> Float[Tensor, "S B K *space"]:
         """The teacher's."""
         return super().predict(model["teacher"], x, samples)

@@ -34,7 +34,9 @@ class SegPLElbo(Thresholded):
         terms = {
             "labelled": self.fit(p_l, batch.y_l),  # M-step
             "unlabelled": self.unlabelled_weight(progress) * self.fit(p_u, y_u.detach()),
-            "evidence": self.fit(unsaturated(p_u.detach()), y_u),  # the first term of Eq. 7, for phi alone
+            "evidence": self.fit(
+                unsaturated(p_u.detach()), y_u
+            ),  # the first term of Eq. 7, for phi alone
             "kl": self.kl_weight * posterior.kl.mean(),
         }
         return Losses(terms, y_u.detach(), threshold, watch(posterior))

@@ -40,7 +40,9 @@ class SelfLoop(SemiSupervised):
     def build(self, network: Callable[[], UNet]) -> nn.Module:
         """theta, and a classifier of the puzzle's order on its bottleneck."""
         theta = network()
-        return nn.ModuleDict({"theta": theta, "solver": nn.Linear(theta.widths[-1], self.permutations)})
+        return nn.ModuleDict(
+            {"theta": theta, "solver": nn.Linear(theta.widths[-1], self.permutations)}
+        )
 
     def unlabelled_weight(self, progress: float) -> float:
         """Nothing before the puzzle has been learnt."""
@@ -55,8 +57,12 @@ class SelfLoop(SemiSupervised):
         theta, x = model["theta"], torch.cat([batch.x_l, batch.x_u])
         begun = float(progress >= self.pretraining)
         trunk = theta.trunk(x)
-        p_l, p_u = theta.head(theta.last_block(trunk)).sigmoid().split([len(batch.x_l), len(batch.x_u)])
-        y_u = pseudo_label(self._averaged(theta, trunk[len(batch.x_l) :].detach(), batch.seeds_u), 0.5)
+        p_l, p_u = (
+            theta.head(theta.last_block(trunk)).sigmoid().split([len(batch.x_l), len(batch.x_u)])
+        )
+        y_u = pseudo_label(
+            self._averaged(theta, trunk[len(batch.x_l) :].detach(), batch.seeds_u), 0.5
+        )
         puzzle = self._puzzle(model, x, torch.cat([batch.seeds_l, batch.seeds_u]))
         terms = {
             "labelled": begun * self.fit(p_l, batch.y_l),
@@ -66,23 +72,34 @@ class SelfLoop(SemiSupervised):
         return Losses(terms, y_u)
 
     @torch.no_grad()
-    def _averaged(self, theta: UNet, z: Float[Tensor, "U D *space"], seeds: Int[Tensor, " U"]) -> Tensor:
-        seen = (uniform(seeds, self.passes, z.shape[1], purpose=Purpose.FEATURE_DROPOUT) >= self.dropout).to(z) / max(
-            1 - self.dropout, 1e-6
-        )
+    def _averaged(
+        self, theta: UNet, z: Float[Tensor, "U D *space"], seeds: Int[Tensor, " U"]
+    ) -> Tensor:
+        seen = (
+            uniform(seeds, self.passes, z.shape[1], purpose=Purpose.FEATURE_DROPOUT) >= self.dropout
+        ).to(z) / max(1 - self.dropout, 1e-6)
         seen = seen.reshape(*seen.shape, *[1] * (z.ndim - 2))
-        found = [theta.head(theta.last_block(z * seen[:, place])).sigmoid() for place in range(self.passes)]
+        found = [
+            theta.head(theta.last_block(z * seen[:, place])).sigmoid()
+            for place in range(self.passes)
+        ]
         return torch.stack(found).mean(0)
 
-    def _puzzle(self, model: Model, x: Float[Tensor, "B C *space"], seeds: Int[Tensor, " B"]) -> Float[Tensor, ""]:
+    def _puzzle(
+        self, model: Model, x: Float[Tensor, "B C *space"], seeds: Int[Tensor, " B"]
+    ) -> Float[Tensor, ""]:
         """How badly the order of the tiles is guessed from the encoder's features."""
         tiles = next(n for n in (3, 4, 2, 1) if x.shape[2] % n == 0 and x.shape[3] % n == 0)
         orders = far_apart(tiles**2, self.permutations).to(x.device)
         answer = (uniform(seeds, 1, purpose=Purpose.PUZZLE)[:, 0] * len(orders)).long()
-        guess = model["solver"](model["theta"].encode(shuffled(x, orders[answer], tiles)).flatten(2).mean(2))
+        guess = model["solver"](
+            model["theta"].encode(shuffled(x, orders[answer], tiles)).flatten(2).mean(2)
+        )
         return cross_entropy(guess, answer)
 
-    def predict(self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1) -> Float[Tensor, "S B K *space"]:
+    def predict(
+        self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1
+    ) -> Float[Tensor, "S B K *space"]:
         """Theta's."""
         return super().predict(model["theta"], x, samples)
 
@@ -100,8 +117,14 @@ def far_apart(tiles: int, count: int) -> Int[Tensor, "N tiles"]:
     return torch.from_numpy(np.stack(chosen))
 
 
-def shuffled(x: Float[Tensor, "B C *space"], orders: Int[Tensor, "B N"], tiles: int) -> Float[Tensor, "B C *space"]:
+def shuffled(
+    x: Float[Tensor, "B C *space"], orders: Int[Tensor, "B N"], tiles: int
+) -> Float[Tensor, "B C *space"]:
     """Each image cut into tiles x tiles of its plane and put together in another order."""
-    pieces = x.unflatten(3, (tiles, -1)).unflatten(2, (tiles, -1)).transpose(3, 4).flatten(2, 3)  # B C N x y ...
-    mixed = torch.stack([piece[:, order] for piece, order in zip(pieces, orders.to(x.device), strict=True)])
+    pieces = (
+        x.unflatten(3, (tiles, -1)).unflatten(2, (tiles, -1)).transpose(3, 4).flatten(2, 3)
+    )  # B C N x y ...
+    mixed = torch.stack(
+        [piece[:, order] for piece, order in zip(pieces, orders.to(x.device), strict=True)]
+    )
     return mixed.unflatten(2, (tiles, tiles)).transpose(3, 4).flatten(2, 3).flatten(3, 4)

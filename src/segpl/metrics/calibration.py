@@ -36,7 +36,9 @@ def brier(p: Float[Tensor, "K *space"], truth: Bool[Tensor, "K *space"]) -> Floa
     return (p - truth.to(p.dtype)).square().flatten(1).mean(1)
 
 
-def negative_log_likelihood(p: Float[Tensor, "K *space"], truth: Bool[Tensor, "K *space"]) -> Float[Tensor, " K"]:
+def negative_log_likelihood(
+    p: Float[Tensor, "K *space"], truth: Bool[Tensor, "K *space"]
+) -> Float[Tensor, " K"]:
     """The mean binary cross-entropy over the voxels, in nats: 0 is best."""
     p = p.clamp(EPSILON, 1 - EPSILON)
     return binary_cross_entropy(p, truth.to(p.dtype), reduction="none").flatten(1).mean(1)
@@ -44,14 +46,22 @@ def negative_log_likelihood(p: Float[Tensor, "K *space"], truth: Bool[Tensor, "K
 
 def reliability(p: Float[Tensor, "K *space"], truth: Bool[Tensor, "K *space"]) -> Reliability:
     """Count the voxels of one case: what a reliability diagram shows and calibration errors are made of."""
-    return Reliability(*torch.stack([_counted(*region) for region in zip(p, truth, strict=True)], dim=1))
+    return Reliability(
+        *torch.stack([_counted(*region) for region in zip(p, truth, strict=True)], dim=1)
+    )
 
 
 def _counted(p: Float[Tensor, "*space"], truth: Bool[Tensor, "*space"]) -> Float64[Tensor, "3 20"]:
     edges, flat = EDGES.to(p), p.flatten()
     bins = torch.bucketize(flat, edges).where(flat <= 0.5, torch.bucketize(flat, edges, right=True))
     foreground = torch.bincount(bins[truth.flatten()], minlength=20)
-    return torch.stack([torch.bincount(bins, minlength=20), torch.bincount(bins, p.flatten().double(), 20), foreground])
+    return torch.stack(
+        [
+            torch.bincount(bins, minlength=20),
+            torch.bincount(bins, p.flatten().double(), 20),
+            foreground,
+        ]
+    )
 
 
 def ece(counted: Reliability) -> Float[Tensor, " K"]:
@@ -93,9 +103,13 @@ def risk_coverage(made: Mistakes, coverages: Float[Tensor, " N"]) -> Float[Tenso
     return torch.from_numpy(np.stack(curves))
 
 
-def _mistakes(p: Float[Tensor, "*space"], truth: Bool[Tensor, "*space"]) -> Float64[np.ndarray, " voxels"]:
+def _mistakes(
+    p: Float[Tensor, "*space"], truth: Bool[Tensor, "*space"]
+) -> Float64[np.ndarray, " voxels"]:
     confidence = torch.maximum(p, 1 - p)
     wrong = confidence[(p > 0.5) != truth].numpy()
-    levels, sizes = np.unique(confidence.numpy(), return_counts=True)  # NumPy sorts ten times as fast as torch
+    levels, sizes = np.unique(
+        confidence.numpy(), return_counts=True
+    )  # NumPy sorts ten times as fast as torch
     found = np.bincount(np.searchsorted(levels, wrong), minlength=len(levels))
     return np.repeat(found / sizes, sizes)[::-1].cumsum()

@@ -12,7 +12,9 @@ Spacing = tuple[float, float, float]
 
 def voxels(mask: Bool[Tensor, "K *space"]) -> Int[Tensor, " K"]:
     """How many voxels are foreground."""
-    return torch.stack([region.count_nonzero() for region in mask])  # ten times as fast as a sum over axes
+    return torch.stack(
+        [region.count_nonzero() for region in mask]
+    )  # ten times as fast as a sum over axes
 
 
 def iou(mask: Bool[Tensor, "K *space"], truth: Bool[Tensor, "K *space"]) -> Float[Tensor, " K"]:
@@ -21,7 +23,9 @@ def iou(mask: Bool[Tensor, "K *space"], truth: Bool[Tensor, "K *space"]) -> Floa
     return both / either.where(either > 0, torch.nan)
 
 
-def mean_iou(mask: Bool[Tensor, "K *space"], truth: Bool[Tensor, "K *space"]) -> Float[Tensor, " K"]:
+def mean_iou(
+    mask: Bool[Tensor, "K *space"], truth: Bool[Tensor, "K *space"]
+) -> Float[Tensor, " K"]:
     """The mean of the foreground's and the background's IoU. Both empty: undefined (NaN). Both full: the foreground's.
 
     An empty mask has nearly half of it for nothing, so it is no headline; the paper's tables probably show it.

@@ -27,7 +27,10 @@ class SurfaceScores(NamedTuple):
 
 
 def surface_scores(
-    mask: Bool[Tensor, "K X Y Z"], truth: Bool[Tensor, "K X Y Z"], spacing: Spacing, tolerance: float
+    mask: Bool[Tensor, "K X Y Z"],
+    truth: Bool[Tensor, "K X Y Z"],
+    spacing: Spacing,
+    tolerance: float,
 ) -> SurfaceScores:
     """How far apart the surfaces of mask and truth lie.
 
@@ -43,15 +46,24 @@ def surface_scores(
     for found, true in zip(mask.cpu().numpy(), truth.cpu().numpy(), strict=True):
         if found.any() and true.any():
             there, back = distances(found, true, size)
-            near = np.count_nonzero(there <= tolerance + SLACK) + np.count_nonzero(back <= tolerance + SLACK)
-            rows.append((max(np.percentile(there, 95), np.percentile(back, 95)), near / (len(there) + len(back))))
+            near = np.count_nonzero(there <= tolerance + SLACK) + np.count_nonzero(
+                back <= tolerance + SLACK
+            )
+            rows.append(
+                (
+                    max(np.percentile(there, 95), np.percentile(back, 95)),
+                    near / (len(there) + len(back)),
+                )
+            )
         else:
             rows.append((diagonal, 0.0) if found.any() or true.any() else (np.nan, np.nan))
     return SurfaceScores(*torch.tensor(rows, dtype=torch.float32).T)
 
 
 def distances(
-    mask: Bool[np.ndarray, "*space"], truth: Bool[np.ndarray, "*space"], size: Float[np.ndarray, " D"]
+    mask: Bool[np.ndarray, "*space"],
+    truth: Bool[np.ndarray, "*space"],
+    size: Float[np.ndarray, " D"],
 ) -> tuple[Float[np.ndarray, " M"], Float[np.ndarray, " T"]]:
     """From each voxel of the mask's surface to the truth's surface, and from each of the truth's to the mask's, in mm.
 
@@ -62,7 +74,9 @@ def distances(
     mine, theirs = (each & ~ndimage.binary_erosion(each) for each in (mask[box], truth[box]))
     points = [np.argwhere(surface) * size for surface in (mine, theirs)]
     if max(map(len, points)) <= FEW:
-        there, back = (KDTree(to).query(start, workers=-1)[0] for start, to in (points, points[::-1]))
+        there, back = (
+            KDTree(to).query(start, workers=-1)[0] for start, to in (points, points[::-1])
+        )
         return there, back
     maps = [ndimage.distance_transform_edt(~surface, sampling=size) for surface in (theirs, mine)]
     return maps[0][mine], maps[1][theirs]

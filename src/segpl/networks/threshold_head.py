@@ -23,7 +23,11 @@ class ThresholdPosterior(nn.Module):
         convolution = nn.Conv2d if len(theta.patch) == 2 else nn.Conv3d
         wide = theta.channels
         # One group over all channels: instance norm would erase how strong the features are, which is what phi reads.
-        parts = (convolution(wide, wide, 3, padding=1), nn.GroupNorm(1, wide), nn.ReLU()) if starts else ()
+        parts = (
+            (convolution(wide, wide, 3, padding=1), nn.GroupNorm(1, wide), nn.ReLU())
+            if starts
+            else ()
+        )
         self.block = nn.Sequential(*parts)
         self.numbers = nn.ModuleList(convolution(wide, theta.regions, 1) for _ in starts)
         for layer, start in zip(self.numbers, starts, strict=True):

@@ -98,7 +98,9 @@ class UNet(nn.Module):
         _one_group_a_channel(network)
         nn.init.constant_(network.output_block.conv.conv.bias, log(RARE / (1 - RARE)))
         self.body, self.head = network.skip_layers, Head(network.output_block)
-        if len(patch) == 3:  # planes are faster as they are on a processor; on a GPU, training turns them too
+        if (
+            len(patch) == 3
+        ):  # planes are faster as they are on a processor; on a GPU, training turns them too
             self.to(memory_format=torch.channels_last_3d)  # type: ignore[call-overload]
 
     @property
@@ -116,7 +118,11 @@ class UNet(nn.Module):
     def trunk(self, x: Float[Tensor, "B C *space"]) -> Float[Tensor, "B D *space"]:
         """All but the last block: what came up through the decoder beside what was skipped."""
         skipped = self.body.downsample(turned(x))
-        return returned(torch.cat([self.body.upsample.transp_conv(self.body.next_layer(skipped)), skipped], dim=1))
+        return returned(
+            torch.cat(
+                [self.body.upsample.transp_conv(self.body.next_layer(skipped)), skipped], dim=1
+            )
+        )
 
     def features(self, x: Float[Tensor, "B C *space"]) -> Float[Tensor, "B F *space"]:
         """What the head, and phi, read."""

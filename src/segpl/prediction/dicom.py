@@ -24,7 +24,9 @@ MAY_BE_EMPTY = (
 def save_dicom_seg(file: Path, series: Path, found: Prediction) -> None:
     """A binary segment per region, frame by frame over the slices of `series`, a folder with one DICOM series."""
     if not series.is_dir() or not holds_dicom(series):
-        raise UserError(f"{series} is no DICOM series, which --format dicom-seg must refer to: leave --format out.")
+        raise UserError(
+            f"{series} is no DICOM series, which --format dicom-seg must refer to: leave --format out."
+        )
     highdicom, pydicom = _libraries()
     slices = [pydicom.dcmread(each, stop_before_pixels=True) for each in series_files(series)]
     for each in slices:  # not every series says how thick its slices are, and whoever hid the patient may have cut tags
@@ -36,17 +38,25 @@ def save_dicom_seg(file: Path, series: Path, found: Prediction) -> None:
         segmentation = _segmentation(highdicom, slices, regions, found)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())
-        raise UserError(f"{series} cannot carry a DICOM Segmentation ({reason}): leave --format out.") from None
+        raise UserError(
+            f"{series} cannot carry a DICOM Segmentation ({reason}): leave --format out."
+        ) from None
     with draft(file) as place:
         segmentation.save_as(place)
 
 
-def _segmentation(highdicom: Any, slices: list[Any], regions: Bool[np.ndarray, "X Y Z K"], found: Prediction) -> Any:
+def _segmentation(
+    highdicom: Any, slices: list[Any], regions: Bool[np.ndarray, "X Y Z K"], found: Prediction
+) -> Any:
     return highdicom.seg.Segmentation(
         source_images=slices,
-        pixel_array=np.ascontiguousarray(regions.transpose(2, 1, 0, 3)),  # slice, row, column, segment
+        pixel_array=np.ascontiguousarray(
+            regions.transpose(2, 1, 0, 3)
+        ),  # slice, row, column, segment
         segmentation_type=highdicom.seg.SegmentationTypeValues.BINARY,
-        segment_descriptions=[_described(highdicom, number, region.name) for number, region in _numbered(found)],
+        segment_descriptions=[
+            _described(highdicom, number, region.name) for number, region in _numbered(found)
+        ],
         series_instance_uid=highdicom.UID(),
         series_number=int(slices[0].get("SeriesNumber") or 0) + 1000,
         sop_instance_uid=highdicom.UID(),
@@ -85,5 +95,7 @@ def _libraries() -> tuple[Any, Any]:
         import highdicom
         import pydicom
     except ImportError:
-        raise UserError("--format dicom-seg needs highdicom: pip install '.[dicom]' in segpl's folder.") from None
+        raise UserError(
+            "--format dicom-seg needs highdicom: pip install '.[dicom]' in segpl's folder."
+        ) from None
     return highdicom, pydicom

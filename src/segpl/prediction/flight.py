@@ -13,7 +13,10 @@ C = TypeVar("C")
 
 
 def fly(
-    jobs: Sequence[Job], read: Callable[[Job], A], work: Callable[[Job, A], B], write: Callable[[Job, B], C]
+    jobs: Sequence[Job],
+    read: Callable[[Job], A],
+    work: Callable[[Job, A], B],
+    write: Callable[[Job, B], C],
 ) -> Iterator[tuple[Job, C | UserError]]:
     """What became of each job, in their order. At most one waits to be worked on and one to be written."""
     with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(1) as writer:
@@ -32,7 +35,9 @@ def fly(
             yield jobs[-1], writing.result()
 
 
-def _queue(reader: ThreadPoolExecutor, read: Callable[[Job], A], jobs: Sequence[Job]) -> "Future[A | UserError]":
+def _queue(
+    reader: ThreadPoolExecutor, read: Callable[[Job], A], jobs: Sequence[Job]
+) -> "Future[A | UserError]":
     return reader.submit(_attempt, read, jobs[0]) if jobs else Future()
 
 

@@ -69,7 +69,9 @@ def _fits(case: Case) -> Iterator[None]:
     try:
         yield
     except (MemoryError, torch.OutOfMemoryError):
-        raise UserError(f"{case.images[0]} is too large for the memory of this machine: crop it.") from None
+        raise UserError(
+            f"{case.images[0]} is too large for the memory of this machine: crop it."
+        ) from None
 
 
 def predict_files(directory: Path, inputs: Sequence[Path], order: Order) -> Path:
@@ -90,7 +92,9 @@ def predict_files(directory: Path, inputs: Sequence[Path], order: Order) -> Path
     order.begin(directory, cases)
     waiting = [case for case in cases if not order.is_done(case)]
     if len(waiting) < len(cases):
-        console.print(f"{len(cases) - len(waiting)} of {len(cases)} scans were predicted before: {order.out}")
+        console.print(
+            f"{len(cases) - len(waiting)} of {len(cases)} scans were predicted before: {order.out}"
+        )
     table = Table(order.out / TABLE_FILE)
     steps = Steps(predictor, order, table, waiting)
     outcomes = [outcome for _, outcome in fly(waiting, steps.read, steps.predict, steps.write)]

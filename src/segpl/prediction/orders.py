@@ -39,27 +39,44 @@ class Order:
         weights = hashlib.sha256((directory / WEIGHTS_FILE).read_bytes()).hexdigest()[:16]
         settings = {"weights": weights, "samples": self.samples, "temperature": self.temperature}
         file = self.out / SETTINGS_FILE
-        noted: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else settings
+        noted: dict[str, Any] = (
+            json.loads(file.read_text(encoding="utf-8")) if file.is_file() else settings
+        )
         if {key: noted.get(key) for key in settings} != settings:
-            raise UserError(f"{self.out} holds predictions of another run, or other samples: choose another --out.")
+            raise UserError(
+                f"{self.out} holds predictions of another run, or other samples: choose another --out."
+            )
         scans = dict(noted.get("scans", {}))
         for case in cases:
-            if any(image.resolve() in map(Path.resolve, self._masks(case)) for image in case.images):
-                raise UserError(f"{case.images[0]} would be overwritten by its mask: choose another --out.")
+            if any(
+                image.resolve() in map(Path.resolve, self._masks(case)) for image in case.images
+            ):
+                raise UserError(
+                    f"{case.images[0]} would be overwritten by its mask: choose another --out."
+                )
             scans[case.name] = self._scan(case, scans.get(case.name))
         with draft(file) as place:
-            place.write_text(json.dumps({**settings, "scans": scans}, indent=2) + "\n", encoding="utf-8")
+            place.write_text(
+                json.dumps({**settings, "scans": scans}, indent=2) + "\n", encoding="utf-8"
+            )
 
     def _scan(self, case: Case, before: Any) -> dict[str, Any]:
         """What a mask is of. A scan that has changed loses its old mask; another scan's mask is never taken for its."""
-        files = [part for image in case.images if split(image)[0].exists() for part in parts_of(image)[0]]
+        files = [
+            part for image in case.images if split(image)[0].exists() for part in parts_of(image)[0]
+        ]
         scan = {
             "images": [str(image.resolve()) for image in case.images],
             "content": [[file.stat().st_size, file.stat().st_mtime_ns] for file in files],
         }
         there = [mask for mask in self._masks(case) if mask.exists()]
-        if there and (before is None or (before["content"] != scan["content"] and before["images"] != scan["images"])):
-            raise UserError(f"{there[0]} exists and is not the mask of {case.images[0]}: choose another --out.")
+        if there and (
+            before is None
+            or (before["content"] != scan["content"] and before["images"] != scan["images"])
+        ):
+            raise UserError(
+                f"{there[0]} exists and is not the mask of {case.images[0]}: choose another --out."
+            )
         if before and before["content"] != scan["content"]:
             for mask in there:
                 mask.unlink()
@@ -84,7 +101,9 @@ class Order:
         """Comes last: it says that the case is done."""
         if self.format == "dicom-seg":
             return save_dicom_seg(self._masks(case)[0], case.images[0], found)
-        ending, save = same_format(case.images[0], found.mask.shape[2]) if self.format == "same" else NIFTI
+        ending, save = (
+            same_format(case.images[0], found.mask.shape[2]) if self.format == "same" else NIFTI
+        )
         return save(self.out / f"{file_name(case.name)}{ending}", found.mask, found.frame)
 
     def _maps(self, case: Case) -> dict[str, Path]:
@@ -96,5 +115,9 @@ class Order:
         """Where the mask may be: how many slices a picture has shows only when it is read."""
         if self.format == "dicom-seg":
             return [self.out / f"{file_name(case.name)}.dcm"]
-        formats = {same_format(case.images[0], slices) for slices in (1, 2)} if self.format == "same" else {NIFTI}
+        formats = (
+            {same_format(case.images[0], slices) for slices in (1, 2)}
+            if self.format == "same"
+            else {NIFTI}
+        )
         return [self.out / f"{file_name(case.name)}{ending}" for ending, _ in formats]

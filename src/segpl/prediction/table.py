@@ -25,7 +25,10 @@ class Table:
     def add(self, case: str, found: dict[str, Numbers]) -> None:
         """The numbers of a case, in the file at once; undefined ones stay empty."""
         for region, numbers in found.items():
-            values = {name: "" if value != value else f"{value:.6g}" for name, value in numbers._asdict().items()}
+            values = {
+                name: "" if value != value else f"{value:.6g}"
+                for name, value in numbers._asdict().items()
+            }
             self.rows[case, region] = {"case": case, "region": region, **values}
         with draft(self.file) as place, place.open("w", encoding="utf-8", newline="") as lines:
             table = csv.DictWriter(lines, COLUMNS, lineterminator="\n")

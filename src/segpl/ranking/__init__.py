@@ -50,7 +50,9 @@ def rank(
             write_sheet(file.with_suffix(".png"), _rows(ranked, Path(drafts)), regions)
             print_order(ranked, count)
     if failed:
-        sentence = f"{len(failed)} of {len(cases)} scans cannot be ranked, the others are in {file}:"
+        sentence = (
+            f"{len(failed)} of {len(cases)} scans cannot be ranked, the others are in {file}:"
+        )
         raise UserError("\n  ".join([sentence, *failed.values()] if looks else failed.values()))
     return file
 
@@ -59,14 +61,18 @@ def _check(file: Path, cases: Sequence[Case]) -> None:
     """Refuse at once what could not be written after a long time, or would be written over a scan."""
     written = {file.resolve(), file.with_suffix(".png").resolve()}
     if file.is_dir() or len(written) < 2:
-        raise UserError(f"{file} must be the name of a CSV file: the picture beside it ends in .png.")
+        raise UserError(
+            f"{file} must be the name of a CSV file: the picture beside it ends in .png."
+        )
     for image in (image for case in cases for image in case.images if image.resolve() in written):
         raise UserError(f"{image} is a scan and would be written over: choose another --out.")
 
 
 def _features(cases: Sequence[Case], predictor: Predictor) -> list[Float[np.ndarray, " D"]]:
     if not cases:
-        console.print(f"The labelled scans of the run are not in {predictor.run.data}: novelty is left open.")
+        console.print(
+            f"The labelled scans of the run are not in {predictor.run.data}: novelty is left open."
+        )
     return [features_of(predictor, case) for case in track(cases, "Looking at the labelled scans")]
 
 
@@ -86,7 +92,10 @@ def _look_at(
 
 
 def _ranked(
-    looks: Mapping[Case, Look], labelled: Sequence[Float[np.ndarray, " D"]], count: int | None, order: Name
+    looks: Mapping[Case, Look],
+    labelled: Sequence[Float[np.ndarray, " D"]],
+    count: int | None,
+    order: Name,
 ) -> list[Ranked]:
     cases, known = list(looks), list(looks.values())
     features = np.stack([each.features for each in known])
@@ -118,6 +127,10 @@ def _ranked(
 
 def _rows(ranked: Sequence[Ranked], drafts: Path) -> list[Row]:
     return [
-        Row(f"{each.rank}. {each.case}, slice {each.slice}", each.reason, read_tile(drafts, each.case))
+        Row(
+            f"{each.rank}. {each.case}, slice {each.slice}",
+            each.reason,
+            read_tile(drafts, each.case),
+        )
         for each in ranked[:ROWS]
     ]

@@ -17,7 +17,9 @@ STRENGTH = 0.5
 """Of the views: turns up to 14 degrees, zooms up to 11 %, other contrast, some noise."""
 
 
-def uncertainty(levels: UInt16[np.ndarray, "K X Y Z"], spacing: tuple[float, float, float]) -> tuple[float, int]:
+def uncertainty(
+    levels: UInt16[np.ndarray, "K X Y Z"], spacing: tuple[float, float, float]
+) -> tuple[float, int]:
     """Mean entropy in bits of each region's mask and of what lies within 5 mm, meaned over regions; the worst slice.
 
     What is far from a mask does not count, or large scans would all look sure. A region that was not found has no mask:
@@ -42,7 +44,10 @@ def _likeliest(region: UInt16[np.ndarray, "X Y Z"]) -> UInt16[np.ndarray, "X Y Z
 
 
 def disagreement(
-    predictor: Predictor, x: Float[Tensor, "C X Y Z"], levels: UInt16[np.ndarray, "K X Y Z"], samples: int
+    predictor: Predictor,
+    x: Float[Tensor, "C X Y Z"],
+    levels: UInt16[np.ndarray, "K X Y Z"],
+    samples: int,
 ) -> float:
     """Mean of 1 - Dice between the mask of a changed view and the mask that is moved along with it: 0 is best.
 

@@ -27,7 +27,9 @@ class Heard:
 
     def features(self) -> Float[np.ndarray, " D"]:
         """Mean over the windows, network after network."""
-        return np.concatenate([(self.sums[each] / self.windows[each]).numpy() for each in sorted(self.sums)])
+        return np.concatenate(
+            [(self.sums[each] / self.windows[each]).numpy() for each in sorted(self.sums)]
+        )
 
 
 @contextmanager
@@ -42,7 +44,9 @@ def listening(model: nn.Module) -> Iterator[Heard]:
     def hear(network: int) -> Any:
         return lambda _module, _inputs, features: heard.add(network, features)
 
-    hooks = [_bottom(each).register_forward_hook(hear(place)) for place, each in enumerate(networks)]
+    hooks = [
+        _bottom(each).register_forward_hook(hear(place)) for place, each in enumerate(networks)
+    ]
     try:
         yield heard
     finally:

@@ -42,7 +42,9 @@ def look(predictor: Predictor, case: Case, samples: int) -> tuple[Look, Tile]:
     unlike_itself = disagreement(predictor, x, levels, samples)
     found = prediction_of(restored(levels, frame), regions, frame)
     unsure, worst = uncertainty(found.levels, spacing(found.affine))
-    missing = tuple(region.name for region, p in zip(regions, found.levels, strict=True) if p.max() <= HALF)
+    missing = tuple(
+        region.name for region, p in zip(regions, found.levels, strict=True) if p.max() <= HALF
+    )
     numbers = Look(unsure, unlike_itself, heard.features(), worst, missing)
     return numbers, _tile(channels_of(scan.images)[0], found, worst)
 

@@ -91,7 +91,9 @@ def ordered(pool: Pool, count: int, score: Score) -> list[Pick]:
 
 def _sorted(pool: Pool) -> list[int]:
     """The most uncertain first, equal ones by name."""
-    return sorted(range(len(pool.names)), key=lambda scan: (-pool.uncertainty[scan], pool.names[scan]))
+    return sorted(
+        range(len(pool.names)), key=lambda scan: (-pool.uncertainty[scan], pool.names[scan])
+    )
 
 
 def _from_labelled(pool: Pool) -> Float[np.ndarray, " N"]:
@@ -99,5 +101,7 @@ def _from_labelled(pool: Pool) -> Float[np.ndarray, " N"]:
     return np.min(rows, axis=0) if rows else np.full(len(pool.names), np.inf)
 
 
-def _distances(features: Float[np.ndarray, "N D"], one: Float[np.ndarray, " D"]) -> Float[np.ndarray, " N"]:
+def _distances(
+    features: Float[np.ndarray, "N D"], one: Float[np.ndarray, " D"]
+) -> Float[np.ndarray, " N"]:
     return np.linalg.norm(features - one, axis=1)

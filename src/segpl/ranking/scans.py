@@ -12,13 +12,17 @@ from segpl.inference.predictor import Predictor
 from segpl.rundir import SPLIT_FILE
 
 
-def cases_to_rank(directory: Path, predictor: Predictor, inputs: Sequence[Path]) -> tuple[Case, ...]:
+def cases_to_rank(
+    directory: Path, predictor: Predictor, inputs: Sequence[Path]
+) -> tuple[Case, ...]:
     """The scans in `inputs` or, where none are given, those that the run had without a label."""
     if inputs:
         return find_cases(inputs, predictor.task)
     cases = _part(directory, predictor, "unlabelled")
     if not cases:
-        raise UserError(f"{directory} knows of no unlabelled scan in {predictor.run.data}: name the scans to rank.")
+        raise UserError(
+            f"{directory} knows of no unlabelled scan in {predictor.run.data}: name the scans to rank."
+        )
     return cases
 
 

@@ -15,7 +15,10 @@ SHARE = 1 / 3
 
 
 def reasons(
-    picks: Sequence[Pick], names: Sequence[str], looks: Sequence[Look], novelty: Float[np.ndarray, " N"]
+    picks: Sequence[Pick],
+    names: Sequence[str],
+    looks: Sequence[Look],
+    novelty: Float[np.ndarray, " N"],
 ) -> list[str]:
     """A few words for each pick: what stands out among all scans, and what else it is like."""
     outstanding = {
@@ -30,11 +33,19 @@ def reasons(
         words = [text for text, which in outstanding.items() if which[scan]]
         words += [f"finds no {region}" for region in looks[scan].missing]
         if distance < ALIKE:
-            words.append("like a labelled scan" if nearest is None else f"like {names[nearest]}, which comes before it")
+            words.append(
+                "like a labelled scan"
+                if nearest is None
+                else f"like {names[nearest]}, which comes before it"
+            )
         texts.append("; ".join(words) or "nothing stands out")
     return texts
 
 
 def _stands_out(values: Float[np.ndarray, " N"]) -> Bool[np.ndarray, " N"]:
     """Undefined values and zeros never do."""
-    return (values > 0) & (values >= np.nanquantile(values, 1 - SHARE)) if np.isfinite(values).any() else values > 0
+    return (
+        (values > 0) & (values >= np.nanquantile(values, 1 - SHARE))
+        if np.isfinite(values).any()
+        else values > 0
+    )

@@ -38,8 +38,12 @@ def write_order(file: Path, order: Sequence[Ranked], failed: Mapping[Case, str])
     text = io.StringIO()
     table = csv.DictWriter(text, Ranked._fields, lineterminator="\n")
     table.writeheader()
-    table.writerows({name: _cell(value) for name, value in each._asdict().items()} for each in order)
-    table.writerows({"case": case.name, "reason": why, "file": case.images[0]} for case, why in failed.items())
+    table.writerows(
+        {name: _cell(value) for name, value in each._asdict().items()} for each in order
+    )
+    table.writerows(
+        {"case": case.name, "reason": why, "file": case.images[0]} for case, why in failed.items()
+    )
     write_text(file, text.getvalue())
 
 

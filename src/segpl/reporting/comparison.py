@@ -23,7 +23,9 @@ from segpl.rundir import COST_FILE
 OWN_DATA = re.compile(r"prediction_cost(-\d+-samples)?\.json")
 """Not what was scored on the test cases of another folder."""
 UNCERTAINTY = ("brier", "ece", "nll", "aurc")
-IMAGES_ARE_ALIKE = "* Mann-Whitney over images as in the paper: slices of a scan are alike, so it proves nothing."
+IMAGES_ARE_ALIKE = (
+    "* Mann-Whitney over images as in the paper: slices of a scan are alike, so it proves nothing."
+)
 
 
 def print_comparison(folders: Sequence[Path], baseline: str) -> None:
@@ -32,9 +34,14 @@ def print_comparison(folders: Sequence[Path], baseline: str) -> None:
     material = gather(folders)
     unscored = material.unscored
     if len(unscored) == len(material.runs):
-        raise UserError(f"{_named(unscored)} no scores: make them with segpl evaluate {unscored[0].folder}.")
+        raise UserError(
+            f"{_named(unscored)} no scores: make them with segpl evaluate {unscored[0].folder}."
+        )
     if unscored:
-        console.print(f"{_named(unscored)} no scores and {verb(len(unscored), 'is', 'are')} left out.", markup=False)
+        console.print(
+            f"{_named(unscored)} no scores and {verb(len(unscored), 'is', 'are')} left out.",
+            markup=False,
+        )
         material = replace(material, runs=[run for run in material.runs if run not in unscored])
     found = verdicts(
         material.scores,
@@ -89,7 +96,9 @@ def _test_row(verdict: Verdict, wilcoxon: float, images: pd.DataFrame) -> Row:
         verdict.p,
         Span(*comparison.bootstrap),
         wilcoxon,
-        _images_test(images[images["budget"] == comparison.budget], comparison.method, comparison.baseline),
+        _images_test(
+            images[images["budget"] == comparison.budget], comparison.method, comparison.baseline
+        ),
     ]
 
 
@@ -162,7 +171,9 @@ def certainty_table(numbers: pd.DataFrame) -> Table:
     ]
     rows: list[Row] = []
     if len(numbers):  # there is none where scores were copied without what predicting cost
-        for (method, budget, samples), group in numbers.groupby(["method", "budget", "samples"], sort=False):
+        for (method, budget, samples), group in numbers.groupby(
+            ["method", "budget", "samples"], sort=False
+        ):
             scores = [group[metric].mean() for metric in UNCERTAINTY]
             seconds = pd.to_numeric(group["seconds_of_training"]).mean()
             speed = group["voxels_per_second"].mean()

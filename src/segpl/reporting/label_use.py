@@ -39,7 +39,9 @@ def label_use_sentence(use: LabelUse) -> str:
             f"{plural(use['validation'], 'further labelled subject')} "
             f"to choose the weights: {use['total']} in all."
         )
-    return f"{total}: {use['learning']} to learn from and {use['validation']} to choose the weights."
+    return (
+        f"{total}: {use['learning']} to learn from and {use['validation']} to choose the weights."
+    )
 
 
 def without_validation(runs: Sequence[RunFolder]) -> list[RunFolder]:

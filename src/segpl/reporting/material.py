@@ -137,11 +137,21 @@ class Material:
         """What a fair comparison would have the same and these runs have not, in a sentence for each budget."""
         said = []
         for budget in self.budgets:
-            runs = [run.settings for run in self.runs if run.budget == budget and scored_as(run.folder) is not None]
+            runs = [
+                run.settings
+                for run in self.runs
+                if run.budget == budget and scored_as(run.folder) is not None
+            ]
             seen = {key: {json.dumps(run[key]) for run in runs if key in run} for key in SAME}
-            found = [f"{key} ({', '.join(sorted(values))})" for key, values in seen.items() if len(values) > 1]
+            found = [
+                f"{key} ({', '.join(sorted(values))})"
+                for key, values in seen.items()
+                if len(values) > 1
+            ]
             if found:
-                said.append(f"Not only the method differs between the runs at {budget}: {'; '.join(found)}.")
+                said.append(
+                    f"Not only the method differs between the runs at {budget}: {'; '.join(found)}."
+                )
         return said
 
     @property
@@ -184,8 +194,12 @@ def gather(folders: Sequence[Path]) -> Material:
     runs = sorted(runs, key=lambda run: _natural(run.budget))
     tasks = [task for run in runs if (task := run.read(TASK_FILE))]
     if any(task != tasks[0] for task in tasks):
-        raise UserError(f"{folders[0]} holds runs of different tasks: name the run directories of one of them.")
-    extra = {"scores": ["metric", "value", "shift", "level", "subject", "case", "region", "labelled"]}
+        raise UserError(
+            f"{folders[0]} holds runs of different tasks: name the run directories of one of them."
+        )
+    extra = {
+        "scores": ["metric", "value", "shift", "level", "subject", "case", "region", "labelled"]
+    }
     extra |= {"images": [*extra["scores"], "image", "foreground"], "log": ["step"]}
     extra["curves"] = [*extra["scores"], "curve", "x", "y", "voxels"]
     tables = {kind: _stacked(runs, kind, columns) for kind, columns in extra.items()}
@@ -220,17 +234,23 @@ def _tables_not_shown(folders: Sequence[Path]) -> list[Path]:
 def runs_in(folder: Path) -> list[RunFolder]:
     """The folder itself if it is a run, else those in it; of a study, those that it names."""
     if not folder.is_dir():
-        raise UserError(f"{folder} is not a folder: give a run directory, a folder of them, or a study.")
+        raise UserError(
+            f"{folder} is not a folder: give a run directory, a folder of them, or a study."
+        )
     found = _run_directories(folder)
     if not found:
-        raise UserError(f"{folder} holds no run: make one with segpl train, or give the folder of another.")
+        raise UserError(
+            f"{folder} holds no run: make one with segpl train, or give the folder of another."
+        )
     names = folder / RUNS_FILE
     if not names.is_file():
         return [_run(directory, {}) for directory in found]
     named = read_plain(names)
     runs = [_run(directory, named) for directory in found if directory.name in named]
     if not runs:
-        raise UserError(f"{names} names no run that is in {folder}: call the same segpl study again.")
+        raise UserError(
+            f"{names} names no run that is in {folder}: call the same segpl study again."
+        )
     return runs
 
 
@@ -257,7 +277,11 @@ def _budget(settings: Mapping[str, Any]) -> str:
 
 def _natural(text: str) -> list[tuple[bool, int, str]]:
     """An order in which 2 comes before 10, and words come last."""
-    return [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", text) if part]
+    return [
+        (not part.isdigit(), int(part) if part.isdigit() else 0, part)
+        for part in re.split(r"(\d+)", text)
+        if part
+    ]
 
 
 def _renamed(run: RunFolder) -> RunFolder:
@@ -268,4 +292,6 @@ def _renamed(run: RunFolder) -> RunFolder:
 def _stacked(runs: Sequence[RunFolder], kind: str, columns: Sequence[str]) -> pd.DataFrame:
     names = [(run, f"{kind}.csv" if kind == "log" else f"{kind}{run.scoring}.csv") for run in runs]
     tables = [table for run, name in names if len(table := run.table(name))]
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*KEYS, *columns])
+    return (
+        pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*KEYS, *columns])
+    )

@@ -46,16 +46,35 @@ def draw_sheet(rows: Sequence[Row], regions: Mapping[int, str]) -> Figure:
     colours = dict(zip(sorted(regions), COLOURS * len(regions), strict=False))
     for (words, picture, doubt), row in zip(axes, rows, strict=True):
         words.set_axis_off()
-        words.text(0, 0.95, fill(row.title, 26), va="top", fontsize=10, weight="bold", transform=words.transAxes)
+        words.text(
+            0,
+            0.95,
+            fill(row.title, 26),
+            va="top",
+            fontsize=10,
+            weight="bold",
+            transform=words.transAxes,
+        )
         lines = fill(row.title, 26).count("\n") + 1
-        words.text(0, 0.9 - 0.1 * lines, fill(row.reason, 32), va="top", fontsize=9, transform=words.transAxes)
+        words.text(
+            0,
+            0.9 - 0.1 * lines,
+            fill(row.reason, 32),
+            va="top",
+            fontsize=9,
+            transform=words.transAxes,
+        )
         _outlined(picture, row.tile, colours)
         shown = doubt.imshow(row.tile.entropy, cmap="magma", vmin=0, vmax=1, aspect=row.tile.aspect)
         doubt.set(xticks=[], yticks=[])
     axes[0, 1].set_title("first channel, what is found", fontsize=10)
     axes[0, 2].set_title("uncertainty", fontsize=10)
-    figure.colorbar(shown, ax=axes[:, 2], location="bottom", pad=0.05 / len(rows), label="entropy, bits")
-    handles = [Line2D([], [], color=colours[value], label=name) for value, name in sorted(regions.items())]
+    figure.colorbar(
+        shown, ax=axes[:, 2], location="bottom", pad=0.05 / len(rows), label="entropy, bits"
+    )
+    handles = [
+        Line2D([], [], color=colours[value], label=name) for value, name in sorted(regions.items())
+    ]
     figure.legend(handles=handles, loc="outside lower left", frameon=False, fontsize=9)
     return figure
 
@@ -68,5 +87,17 @@ def _outlined(axis: Axes, tile: Tile, colours: Mapping[int, str]) -> None:
         if inside.any():
             # A border of background closes the outline of what touches the edge.
             rows, columns = (np.arange(-1, size + 1) for size in inside.shape)
-            axis.contour(columns, rows, np.pad(inside, 1).astype(float), levels=[0.5], colors=[colour], linewidths=1)
-    axis.set(xticks=[], yticks=[], xlim=(-0.5, tile.image.shape[1] - 0.5), ylim=(tile.image.shape[0] - 0.5, -0.5))
+            axis.contour(
+                columns,
+                rows,
+                np.pad(inside, 1).astype(float),
+                levels=[0.5],
+                colors=[colour],
+                linewidths=1,
+            )
+    axis.set(
+        xticks=[],
+        yticks=[],
+        xlim=(-0.5, tile.image.shape[1] - 0.5),
+        ylim=(tile.image.shape[0] - 0.5, -0.5),
+    )

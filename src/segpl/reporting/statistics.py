@@ -47,8 +47,12 @@ def per_subject(scores: pd.DataFrame, metric: str = "iou") -> pd.DataFrame:
     """
     keys = ["run", "method", "seed", "labelled", "shift", "level", "subject"]
     part = scores[scores["metric"] == metric]
-    undefined = part["value"].isna().groupby([part[key] for key in keys], sort=False, dropna=False).sum()
-    return pd.DataFrame({"value": mean_of_regions(part, keys), "undefined": undefined}).reset_index()
+    undefined = (
+        part["value"].isna().groupby([part[key] for key in keys], sort=False, dropna=False).sum()
+    )
+    return pd.DataFrame(
+        {"value": mean_of_regions(part, keys), "undefined": undefined}
+    ).reset_index()
 
 
 def mean_of_regions(scores: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
@@ -58,7 +62,9 @@ def mean_of_regions(scores: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
 
 
 def by_size(
-    images: pd.DataFrame, metric: str = "iou", by: Sequence[str] = ("method", "labelled", "shift", "level")
+    images: pd.DataFrame,
+    metric: str = "iou",
+    by: Sequence[str] = ("method", "labelled", "shift", "level"),
 ) -> pd.DataFrame:
     """How `metric` depends on the foreground's share of an image: a row for each of `by` and each `size` that occurs.
 
@@ -70,7 +76,12 @@ def by_size(
     part = images[(images["metric"] == metric) & (images["foreground"] > 0)].dropna(subset="value")
     size = pd.cut(100 * part["foreground"], [0, *SIZES, np.inf], right=False, labels=names)
     one = [*by, "size", *(key for key in ("subject", "case", "image", "region") if key not in by)]
-    seeds_averaged = part.assign(size=size).groupby(one, observed=True, dropna=False)["value"].mean().reset_index()
+    seeds_averaged = (
+        part.assign(size=size)
+        .groupby(one, observed=True, dropna=False)["value"]
+        .mean()
+        .reset_index()
+    )
     groups = seeds_averaged.groupby([*by, "size"], observed=True, dropna=False)
     columns = {"mean": ("value", "mean"), "spread": ("value", "std"), "images": ("value", "size")}
     return groups.agg(**columns, subjects=("subject", "nunique")).reset_index()
@@ -85,7 +96,9 @@ def bland_altman(a: pd.Series, b: pd.Series) -> BlandAltman:
     both = pd.concat({"a": a, "b": b}, axis=1)
     pairs = both.dropna()
     differences = (pairs["a"] - pairs["b"]).to_numpy(float)
-    bias, deviation = (differences.mean(), differences.std(ddof=1)) if len(pairs) > 1 else (np.nan, np.nan)
+    bias, deviation = (
+        (differences.mean(), differences.std(ddof=1)) if len(pairs) > 1 else (np.nan, np.nan)
+    )
     half = stats.t.isf((1 - LEVEL) / 2, len(pairs) - 1) * deviation / np.sqrt(max(1, len(pairs)))
     return BlandAltman(
         means=pairs.mean(axis=1).to_numpy(float),
@@ -165,11 +178,15 @@ def _numbered(
 ) -> tuple[Float[np.ndarray, " pairs"], Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
     """The values that are defined, with the number of the subject and of the seed of each."""
     defined = differences.dropna()
-    subjects, seeds = (pd.factorize(defined.index.get_level_values(key))[0] for key in ("subject", "seed"))
+    subjects, seeds = (
+        pd.factorize(defined.index.get_level_values(key))[0] for key in ("subject", "seed")
+    )
     return defined.to_numpy(float), subjects, seeds
 
 
-def _means(values: Float[np.ndarray, " pairs"], numbers: Int[np.ndarray, " pairs"]) -> Float[np.ndarray, " groups"]:
+def _means(
+    values: Float[np.ndarray, " pairs"], numbers: Int[np.ndarray, " pairs"]
+) -> Float[np.ndarray, " groups"]:
     return np.bincount(numbers, values) / np.bincount(numbers)
 
 
@@ -179,7 +196,9 @@ def _subject_means(differences: pd.Series) -> Float[np.ndarray, " subjects"]:
 
 
 def _counted_twice(
-    values: Float[np.ndarray, " pairs"], subjects: Int[np.ndarray, " pairs"], seeds: Int[np.ndarray, " pairs"]
+    values: Float[np.ndarray, " pairs"],
+    subjects: Int[np.ndarray, " pairs"],
+    seeds: Int[np.ndarray, " pairs"],
 ) -> float:
     """The squared error of the mean from scatter that neither subject nor seed explains; 0 where it cannot be told."""
     known = np.hstack([np.eye(each.max() + 1)[each] for each in (subjects, seeds)])
@@ -188,10 +207,14 @@ def _counted_twice(
     return float(((values - known @ effects) ** 2).sum() / spare / len(values)) if spare else 0.0
 
 
-def _student(mean: float, error: float, quantile: Callable[[float], float], level: float) -> Interval:
+def _student(
+    mean: float, error: float, quantile: Callable[[float], float], level: float
+) -> Interval:
     """The interval and the p-value of a mean whose error exceeds `quantile(p)` standard errors with probability p."""
     half, reached = error * quantile(1 - level), abs(mean) / error
     p = SMALLEST
     if reached < quantile(SMALLEST):
-        p = np.exp(optimize.brentq(lambda log_p: quantile(np.exp(log_p)) - reached, np.log(SMALLEST), 0))
+        p = np.exp(
+            optimize.brentq(lambda log_p: quantile(np.exp(log_p)) - reached, np.log(SMALLEST), 0)
+        )
     return Interval(mean, mean - half, mean + half, float(p))

@@ -40,7 +40,9 @@ class Layout:
 
 def over_seeds(scores: pd.DataFrame) -> pd.DataFrame:
     """Mean, deviation and range over seeds of the mean over subjects; how many of both are behind it."""
-    subjects = mean_of_regions(scores, [*CURVE, "seed", "subject"]).reset_index().dropna(subset="value")
+    subjects = (
+        mean_of_regions(scores, [*CURVE, "seed", "subject"]).reset_index().dropna(subset="value")
+    )
     runs = subjects.groupby([*CURVE, "seed"], sort=False)["value"].mean()
     spread = runs.groupby(CURVE, sort=False).agg(["mean", "std", "min", "max", "count"])
     different = subjects.groupby(CURVE, sort=False)["subject"].nunique()
@@ -53,11 +55,18 @@ def cells(spread: pd.DataFrame, layout: Layout, metrics: Sequence[str]) -> pd.Da
     clean = spread[spread["shift"] == "clean"]
     for metric in metrics:
         part = clean.loc[clean["metric"] == metric, [*CELL, "mean", "std"]]
-        rows = rows.merge(part.rename(columns={"mean": f"{metric}_mean", "std": f"{metric}_std"}), "left", on=CELL)
+        rows = rows.merge(
+            part.rename(columns={"mean": f"{metric}_mean", "std": f"{metric}_std"}), "left", on=CELL
+        )
     counts = clean.loc[clean["metric"] == metrics[0], [*CELL, "seeds", "subjects"]]
     rows = rows.merge(counts, "left", on=CELL).fillna({"seeds": 0, "subjects": 0})
-    failed = [layout.failed.get((budget, method), 0) for budget, method in zip(*map(rows.get, CELL), strict=True)]
-    return rows.astype({"seeds": int, "subjects": int}).assign(failed=failed, wanted=len(layout.seeds))
+    failed = [
+        layout.failed.get((budget, method), 0)
+        for budget, method in zip(*map(rows.get, CELL), strict=True)
+    ]
+    return rows.astype({"seeds": int, "subjects": int}).assign(
+        failed=failed, wanted=len(layout.seeds)
+    )
 
 
 def comparison(spread: pd.DataFrame, scores: pd.DataFrame, layout: Layout) -> pd.DataFrame:
@@ -82,11 +91,19 @@ def comparison(spread: pd.DataFrame, scores: pd.DataFrame, layout: Layout) -> pd
 
 def best_baseline(rows: pd.DataFrame, budget: str, layout: Layout) -> str | None:
     """The baseline with the highest IoU at a budget."""
-    part = rows[(rows["budget"] == budget) & rows["method"].isin(layout.baselines)].dropna(subset=f"{HEADLINE}_mean")
-    return None if part.empty else str(part.sort_values(f"{HEADLINE}_mean", kind="stable")["method"].iloc[-1])
+    part = rows[(rows["budget"] == budget) & rows["method"].isin(layout.baselines)].dropna(
+        subset=f"{HEADLINE}_mean"
+    )
+    return (
+        None
+        if part.empty
+        else str(part.sort_values(f"{HEADLINE}_mean", kind="stable")["method"].iloc[-1])
+    )
 
 
-def _test(scores: pd.DataFrame, budget: str, method: str, baseline: str | None) -> tuple[str | None, float, float]:
+def _test(
+    scores: pd.DataFrame, budget: str, method: str, baseline: str | None
+) -> tuple[str | None, float, float]:
     """Wilcoxon's signed-rank test over subjects, on the seeds that both have."""
     nothing = None, float("nan"), float("nan")
     if baseline is None or method == baseline:
@@ -111,4 +128,6 @@ def in_order(spread: pd.DataFrame, layout: Layout) -> pd.DataFrame:
 
 
 def _every(layout: Layout) -> pd.DataFrame:
-    return pd.DataFrame([(budget, method) for budget in layout.budgets for method in layout.methods], columns=CELL)
+    return pd.DataFrame(
+        [(budget, method) for budget in layout.budgets for method in layout.methods], columns=CELL
+    )

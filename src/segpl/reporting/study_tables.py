@@ -20,7 +20,9 @@ from segpl.reporting.study_text import certainty_table, comparison_table, cost_t
 from segpl.reporting.table import TABLE_ENDING, Table, to_json
 
 
-def write_study_tables(folder: Path, scores: pd.DataFrame, costs: pd.DataFrame, layout: Layout) -> list[Path]:
+def write_study_tables(
+    folder: Path, scores: pd.DataFrame, costs: pd.DataFrame, layout: Layout
+) -> list[Path]:
     """Write every table that the scores allow, as Markdown, LaTeX, JSON and CSV.
 
     `scores` has a column `budget`, and the study's names of methods. What is written depends on the
@@ -28,7 +30,9 @@ def write_study_tables(folder: Path, scores: pd.DataFrame, costs: pd.DataFrame, 
     beside the folder.
     """
     if scores.empty:
-        raise UserError(f"{folder}: no run has succeeded, so there are no tables: fix what failed, and try again.")
+        raise UserError(
+            f"{folder}: no run has succeeded, so there are no tables: fix what failed, and try again."
+        )
     spread = over_seeds(scores)
     compared = comparison(spread, scores, layout)
     files = _write(folder / "comparison", compared, comparison_table(compared, layout))

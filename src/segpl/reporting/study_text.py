@@ -35,7 +35,9 @@ def comparison_table(numbers: pd.DataFrame, layout: Layout) -> Table:
     notes = [SPREAD, SELECTION, TEST]
     if layout.paper_scores:
         columns.append(Column("paper: IoU %", Format(".2f")))
-        notes.append(f"The paper's figures are its own ({layout.paper}); it does not say whether background counts.")
+        notes.append(
+            f"The paper's figures are its own ({layout.paper}); it does not say whether background counts."
+        )
     columns += [*_count_columns(), text_column("p")]
     groups = []
     for _, part in numbers.groupby("budget", sort=False):

@@ -176,7 +176,9 @@ def _marks(column: Column, values: Sequence[Value]) -> list[Mark | None]:
     by_rank = {0: Mark.BEST, 1: Mark.SECOND}
     marks = []
     for size in sizes:
-        ahead = None if size is None else sum(_beats(other, size, column.better) for other in defined)
+        ahead = (
+            None if size is None else sum(_beats(other, size, column.better) for other in defined)
+        )
         marks.append(None if ahead is None else by_rank.get(ahead))
     return marks
 

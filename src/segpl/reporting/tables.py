@@ -71,7 +71,9 @@ def summary(scores: pd.DataFrame) -> pd.DataFrame:
     subjects = defined.groupby([*KEYS, "subject"], sort=False)["value"].mean()
     without_region = [key for key in (*KEYS, "subject") if key != "region"]
     mean_region = subjects.groupby(without_region, sort=False).mean()
-    mean_region = mean_region.reset_index().assign(region="mean").set_index([*KEYS, "subject"])["value"]
+    mean_region = (
+        mean_region.reset_index().assign(region="mean").set_index([*KEYS, "subject"])["value"]
+    )
     table = pd.concat([subjects, mean_region])
     return table.groupby(KEYS, sort=False).agg(["mean", "std", "count"]).reset_index()
 
@@ -82,7 +84,9 @@ def print_summary(scores: pd.DataFrame) -> None:
     headline = rows[rows["metric"] == "iou"]
     if len(headline):
         print_table(_by_region(headline, list(scores["region"].unique())))
-    clean = rows[(rows["shift"] == "clean") & (rows["region"] == "mean") & rows["metric"].isin(METRICS)]
+    clean = rows[
+        (rows["shift"] == "clean") & (rows["region"] == "mean") & rows["metric"].isin(METRICS)
+    ]
     print_table(_by_metric(clean[clean["metric"] != "iou"]))
     overlaps = scores.loc[(scores["metric"] == "iou") & (scores["shift"] == "clean"), "value"]
     undefined = int(overlaps.isna().sum())
@@ -103,13 +107,19 @@ def _by_region(rows: pd.DataFrame, regions: list[str]) -> Table:
         columns.append(text_column("shift"))
     columns += [metric_column("iou", title=region) for region in regions]
     shown: list[Row] = []
-    for (run, method, shift, level), group in rows.groupby(["run", "method", "shift", "level"], sort=False):
+    for (run, method, shift, level), group in rows.groupby(
+        ["run", "method", "shift", "level"], sort=False
+    ):
         names = [str(run), str(method)]
         if is_shifted:
             names.append(f"{shift} {level:g}")
-        shown.append([*names, *(mean_and_deviation(group[group["region"] == region]) for region in regions)])
+        shown.append(
+            [*names, *(mean_and_deviation(group[group["region"] == region]) for region in regions)]
+        )
     subjects = plural(int(rows["count"].max()), "test subject")
-    return Table(f"Foreground IoU in %: mean ± standard deviation over {subjects}", columns, [shown])
+    return Table(
+        f"Foreground IoU in %: mean ± standard deviation over {subjects}", columns, [shown]
+    )
 
 
 def _by_metric(rows: pd.DataFrame) -> Table:

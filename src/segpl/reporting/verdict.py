@@ -55,7 +55,11 @@ class Kind(Enum):
     HURTS = "hurts"
 
 
-OF_METHODS = {Kind.HELPS: "", Kind.CANNOT_TELL: "It cannot be told from these data which is better: ", Kind.HURTS: ""}
+OF_METHODS = {
+    Kind.HELPS: "",
+    Kind.CANNOT_TELL: "It cannot be told from these data which is better: ",
+    Kind.HURTS: "",
+}
 OF_SCANS = {
     Kind.HELPS: "The unlabelled scans help: ",
     Kind.CANNOT_TELL: "It cannot be told from these data whether the unlabelled scans help: ",
@@ -74,19 +78,30 @@ class Verdict:
 
 
 def pairs(
-    scores: pd.DataFrame, method: str, baseline: str, metric: str = "iou", shift: str = "clean", level: float = 0.0
+    scores: pd.DataFrame,
+    method: str,
+    baseline: str,
+    metric: str = "iou",
+    shift: str = "clean",
+    level: float = 0.0,
 ) -> pd.DataFrame:
     """The values of two methods side by side, in columns `method` and `baseline`; of scores or of images.
 
     A row for each seed that both have, subject, case, region (and image). Both must have the same number of labelled
     subjects, and one run per seed.
     """
-    asked = (scores["metric"] == metric) & (scores["shift"] == shift) & np.isclose(scores["level"], level)
+    asked = (
+        (scores["metric"] == metric)
+        & (scores["shift"] == shift)
+        & np.isclose(scores["level"], level)
+    )
     one, other = (scores[asked & (scores["method"] == name)] for name in (method, baseline))
     for name, part in ((method, one), (baseline, other)):
         if part.empty:
             at = " or ".join(map(_budget, _budgets(scores)))
-            raise UserError(f"There is no {metric} of {name} under {shift} {level:g} at {at}: train and evaluate it.")
+            raise UserError(
+                f"There is no {metric} of {name} under {shift} {level:g} at {at}: train and evaluate it."
+            )
     _check_twins(one, other)
     by = [key for key in ("seed", "subject", "case", "image", "region") if key in scores]
     values = {"method": one.set_index(by)["value"], "baseline": other.set_index(by)["value"]}
@@ -118,7 +133,9 @@ def compare(
     both = pairs(scores, method, baseline, metric, shift, level)
     differences = gains(both)
     if differences.empty:
-        raise UserError(f"{method} and {baseline} have no {metric} that is defined for both: test on other cases.")
+        raise UserError(
+            f"{method} and {baseline} have no {metric} that is defined for both: test on other cases."
+        )
     found = interval(differences)
     return Comparison(
         method=method,
@@ -192,12 +209,16 @@ def verdicts(
     """A verdict for every method and budget (or number of labelled subjects) against the baseline with the same."""
     compared = [
         compare(part, str(method), baseline, metric, shift, level)
-        for _, part in scores.groupby("budget" if "budget" in scores else "labelled", sort=False, dropna=False)
+        for _, part in scores.groupby(
+            "budget" if "budget" in scores else "labelled", sort=False, dropna=False
+        )
         for method in part["method"].unique()
         if method != baseline
     ]
     if not compared:
-        raise UserError(f"There is nothing but {baseline} among the scores: train and evaluate another method.")
+        raise UserError(
+            f"There is nothing but {baseline} among the scores: train and evaluate another method."
+        )
     return judged(compared, labels_alone, of_unknown_use)
 
 
@@ -207,7 +228,9 @@ def _check_twins(one: pd.DataFrame, other: pd.DataFrame) -> None:
     budgets = {budget for part in (one, other) for budget in _budgets(part)}
     if len(budgets) > 1:
         found = " and ".join(" or ".join(map(_budget, _budgets(part))) for part in (one, other))
-        raise UserError(f"{names} must have as many labels as each other, but have {found}: choose runs of one number.")
+        raise UserError(
+            f"{names} must have as many labels as each other, but have {found}: choose runs of one number."
+        )
     for part in (one, other):
         runs = part[["seed", "run"]].drop_duplicates()
         if runs["seed"].duplicated().any() or part.drop(columns="value").duplicated().any():
@@ -216,7 +239,9 @@ def _check_twins(one: pd.DataFrame, other: pd.DataFrame) -> None:
     for keys in (["seed"], ["seed", "subject"]):
         if one[keys].merge(other[keys]).empty:
             at = _budget(budgets.pop())
-            raise UserError(f"{names} have no {keys[-1]} in common at {at}: train and evaluate both on the same.")
+            raise UserError(
+                f"{names} have no {keys[-1]} in common at {at}: train and evaluate both on the same."
+            )
 
 
 def _sentence(kind: Kind, comparison: Comparison, p: float, family: int, of_scans: bool) -> str:
@@ -257,4 +282,6 @@ def _budget(labelled: int | None) -> str:
 
 
 def _budgets(scores: pd.DataFrame) -> list[int | None]:
-    return [None if pd.isna(number) else int(number) for number in sorted(scores["labelled"].unique())]
+    return [
+        None if pd.isna(number) else int(number) for number in sorted(scores["labelled"].unique())
+    ]

@@ -27,7 +27,10 @@ def for_method(settings: Any, name: str | None) -> Any:
     """
     if not isinstance(settings, dict):
         return name or settings
-    paper, settings = settings.get("paper", {}), {key: value for key, value in settings.items() if key != "paper"}
+    paper, settings = (
+        settings.get("paper", {}),
+        {key: value for key, value in settings.items() if key != "paper"},
+    )
     own = settings.get("name")
     if own and name in (None, own):
         return settings

@@ -74,7 +74,9 @@ def steps_to_try(finest: float, coarsest: float) -> list[float]:
     return [float(f"{step:.3g}") for step in steps if step >= WORTHWHILE * finest]
 
 
-def fit_patch(image: Sequence[int], view: Sequence[float], objects: Sequence[float] | None) -> list[int]:
+def fit_patch(
+    image: Sequence[int], view: Sequence[float], objects: Sequence[float] | None
+) -> list[int]:
     """The patch for a median image, a wanted view and a median object, all in voxels of one grid.
 
     It begins as large as the image and shrinks: while an axis can spare it, the one that covers most
@@ -83,7 +85,9 @@ def fit_patch(image: Sequence[int], view: Sequence[float], objects: Sequence[flo
     flat = len(image) == 2
     step = 16 if flat else 8
     least = [SMALLEST, SMALLEST] if flat else [SMALLEST, SMALLEST, min(step, image[2])]
-    patch = [max(_to_steps(size, step), smallest) for size, smallest in zip(image, least, strict=True)]
+    patch = [
+        max(_to_steps(size, step), smallest) for size, smallest in zip(image, least, strict=True)
+    ]
     roomy = [ROOMY * side for side in objects] if objects else [0.0] * len(image)
     while prod(patch) > SLACK * (PLANE if flat else VOLUME):
         axes = [axis for axis, size in enumerate(patch) if size - step >= least[axis]]
@@ -141,7 +145,9 @@ def surroundings(grids: Sequence[Grid], labels: Sequence[Label], flat: bool) -> 
     )
 
 
-def worst_survival(labels: Sequence[Label], regions: Sequence[Region], spacing: Sequence[float]) -> Survivor:
+def worst_survival(
+    labels: Sequence[Label], regions: Sequence[Region], spacing: Sequence[float]
+) -> Survivor:
     """The region with the lowest mean survival over the labels; through slices, labels keep their spacing."""
     worst = Survivor("", float("inf"))
     for region in regions:
@@ -179,11 +185,19 @@ def plan_spacing(
             continue
         keeps = f"{kept.region} keeps IoU {kept.iou:.2f} on this grid"
         if failed is None:
-            return Planned(spacing, f"{step:g} {unit}: a patch then covers {_goal(around)}; {keeps}")
+            return Planned(
+                spacing, f"{step:g} {unit}: a patch then covers {_goal(around)}; {keeps}"
+            )
         less = f"{failed.region} would keep IoU {failed.iou:.2f} at {coarsest:.3g} {unit}"
-        return Planned(spacing, f"{step:g} {unit}: {keeps}; {less}, where a patch would cover {_goal(around)}")
+        return Planned(
+            spacing, f"{step:g} {unit}: {keeps}; {less}, where a patch would cover {_goal(around)}"
+        )
     assert failed
-    return _own_grid(grids, around, f"{kept.region} would keep IoU {kept.iou:.2f} at {step:.3g} {unit}, too little")
+    return _own_grid(
+        grids,
+        around,
+        f"{kept.region} would keep IoU {kept.iou:.2f} at {step:.3g} {unit}, too little",
+    )
 
 
 def _own_grid(grids: Sequence[Grid], around: Surroundings, why: str) -> Planned:

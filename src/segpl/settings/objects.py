@@ -100,7 +100,9 @@ def bounding_box(
     return x, y, z
 
 
-def extent(mask: Bool[np.ndarray, "X Y Z"], spacing: Sequence[float]) -> tuple[float, float, float] | None:
+def extent(
+    mask: Bool[np.ndarray, "X Y Z"], spacing: Sequence[float]
+) -> tuple[float, float, float] | None:
     """The sides in mm of the box around the foreground; none where there is no foreground."""
     box = bounding_box(mask)
     if box is None:

@@ -19,7 +19,15 @@ from segpl.foundation import memory
 from segpl.foundation.device import has_gpu
 from segpl.foundation.progress import track
 from segpl.networks.unet import strides
-from segpl.settings.context import PLANE, VOLUME, Surroundings, plan_patch, plan_spacing, step_to_fit, surroundings
+from segpl.settings.context import (
+    PLANE,
+    VOLUME,
+    Surroundings,
+    plan_patch,
+    plan_spacing,
+    step_to_fit,
+    surroundings,
+)
 from segpl.settings.objects import (
     ENOUGH_SUBJECTS,
     MARGIN,
@@ -49,7 +57,9 @@ LABELS_READ = 20
 """How many labels are opened, evenly chosen: objects differ less than their number costs time."""
 
 
-def plan(dataset: Dataset, cases: TrainingCases, given: Mapping[str, Any] | None = None) -> dict[str, Planned]:
+def plan(
+    dataset: Dataset, cases: TrainingCases, given: Mapping[str, Any] | None = None
+) -> dict[str, Planned]:
     """The settings of a run that depend on the data; a user's own settings go before them.
 
     Headers of all training images are read, but only the labels that training sees. `given` may hold
@@ -80,7 +90,9 @@ def plan(dataset: Dataset, cases: TrainingCases, given: Mapping[str, Any] | None
         "learning_rate": _learning_rate(flat),
         "spacing": spacing,
         "steps": _steps(),
-        "validate_every": _validate_every(cases.validation, patch.value, grid, batch.value * (1 + ratio)),
+        "validate_every": _validate_every(
+            cases.validation, patch.value, grid, batch.value * (1 + ratio)
+        ),
         "window": _window(dataset),
         "orientation": _orientation(grids),
         "exchange": _exchange(single.value, regions),
@@ -117,7 +129,9 @@ def _read_labels(labelled: Sequence[Case], around: Surroundings, voxels: int) ->
 
 
 def _strides(patch: Sequence[int]) -> Planned:
-    return Planned([list(step) for step in strides(patch)], "an axis is halved while even and 8 or more")
+    return Planned(
+        [list(step) for step in strides(patch)], "an axis is halved while even and 8 or more"
+    )
 
 
 def _flat(dataset: Dataset, grids: list[Grid]) -> tuple[bool, str]:
@@ -128,7 +142,10 @@ def _flat(dataset: Dataset, grids: list[Grid]) -> tuple[bool, str]:
     if all(grid.shape[2] == 1 for grid in grids):
         return True, "2D: the images are"
     if steps[2] >= 2.5 * steps[:2].max():
-        return True, f"2D: slices are {steps[2]:g} mm apart, so the next one says little about this one"
+        return (
+            True,
+            f"2D: slices are {steps[2]:g} mm apart, so the next one says little about this one",
+        )
     return False, "3D: slices lie close enough to help each other"
 
 
@@ -149,13 +166,19 @@ def _steps() -> Planned:
     """
     if has_gpu():
         return Planned(STEPS_ON_GPU, "more than on a processor, where a step takes longer")
-    return Planned(STEPS, "curves still rise at 1000 steps, and twice as many take minutes on planes")
+    return Planned(
+        STEPS, "curves still rise at 1000 steps, and twice as many take minutes on planes"
+    )
 
 
-def _validate_every(validation: Sequence[Case], patch: Sequence[int], spacing: Sequence[float], images: int) -> Planned:
+def _validate_every(
+    validation: Sequence[Case], patch: Sequence[int], spacing: Sequence[float], images: int
+) -> Planned:
     """The steps between validations, chosen so that these take a tenth of the time of training or less."""
     if not validation:
-        return Planned(CHECKPOINT_EVERY, "a checkpoint is kept as often; there is no validation subject")
+        return Planned(
+            CHECKPOINT_EVERY, "a checkpoint is kept as often; there is no validation subject"
+        )
     windows = sum(_windows(read_grid(case.images[0]), patch, spacing) for case in validation)
     # A window goes forwards; an image of a step goes forwards, and backwards at twice the cost.
     in_steps = windows / (3 * images)
@@ -180,7 +203,9 @@ def _orientation(grids: list[Grid]) -> Planned:
         return Planned(None, "the training images do not say how they lie")
     if len(found) == 1:
         return Planned(found.pop(), "the training images lie so, and new scans are turned to it")
-    return Planned(None, "the training images lie in several ways, so new scans are left as they are")
+    return Planned(
+        None, "the training images lie in several ways, so new scans are left as they are"
+    )
 
 
 def _exchange(single: Sequence[int], regions: Sequence[Region]) -> Planned:
@@ -191,21 +216,27 @@ def _exchange(single: Sequence[int], regions: Sequence[Region]) -> Planned:
     and 56.
     """
     if len(single) < len(regions):
-        return Planned(0.0, "not every region is known to be in one piece, and boxes would cut objects up")
+        return Planned(
+            0.0, "not every region is known to be in one piece, and boxes would cut objects up"
+        )
     return Planned(1.0, "every region is in one piece in the labelled images, as organs are")
 
 
 def _mirror(grids: Sequence[Grid], regions: Sequence[Region]) -> Planned:
     """Mirroring suits images that could have been taken mirrored: photographs and microscopy, not bodies."""
     if any(grid.orientation for grid in grids):
-        return Planned([], "the images say how they are oriented, and a mirrored body is another one")
+        return Planned(
+            [], "the images say how they are oriented, and a mirrored body is another one"
+        )
     for region in regions:
         if any(side in region.name.lower() for side in ("left", "right")):
             return Planned([], f"a mirrored {region.name} would be the other one")
     parents = Counter(parent for _, parent in nested(regions))
     if len(regions) > 1 and max(parents.values(), default=0) < len(regions) - 1:
         return Planned([], f"the {len(regions)} regions may be told apart by where they are")
-    return Planned([0, 1], "the images have no orientation, and no region has a mirrored counterpart")
+    return Planned(
+        [0, 1], "the images have no orientation, and no region has a mirrored counterpart"
+    )
 
 
 def _single_component(
@@ -215,7 +246,9 @@ def _single_component(
     flat = len(patch) == 2
     subjects = len({label.subject for label in labels})
     if subjects < ENOUGH_SUBJECTS:
-        return Planned([], f"{subjects} labelled subjects are too few to tell: {ENOUGH_SUBJECTS} needed")
+        return Planned(
+            [], f"{subjects} labelled subjects are too few to tell: {ENOUGH_SUBJECTS} needed"
+        )
     chosen = []
     shares = []
     for number, region in enumerate(regions):
@@ -227,7 +260,9 @@ def _single_component(
         shares.append(f"{region.name} in {single} of {shown}")
     images = "slices" if flat else "volumes"
     needed = f"{100 * WHOLE_SLICES:.0f} %" if flat else "all"
-    return Planned(chosen, f"one component in {needed} of the labelled {images}: {', '.join(shares)}")
+    return Planned(
+        chosen, f"one component in {needed} of the labelled {images}: {', '.join(shares)}"
+    )
 
 
 def _components_by_subject(
@@ -263,7 +298,9 @@ def _batch(patch: Sequence[int], channels: int) -> Planned:
         return Planned(batch, f"less than {wanted}: memory is scarce, and {needs}")
     if wanted == 2:
         return Planned(batch, f"2 patches of {voxels} voxels: they are large; {needs}")
-    return Planned(batch, f"4 patches of {voxels} {'pixels' if len(patch) == 2 else 'voxels'}; {needs}")
+    return Planned(
+        batch, f"4 patches of {voxels} {'pixels' if len(patch) == 2 else 'voxels'}; {needs}"
+    )
 
 
 def _gigabytes(batch: int, numbers: int) -> float:
@@ -279,18 +316,24 @@ def free_memory() -> int:
 
 def _window(dataset: Dataset) -> Planned:
     """The range of CT values worth telling apart, from the 0.5 % darkest to the 0.5 % brightest."""
-    channel = next((number for number, name in enumerate(dataset.task.channels) if is_ct(name)), None)
+    channel = next(
+        (number for number, name in enumerate(dataset.task.channels) if is_ct(name)), None
+    )
     if channel is None:
         return Planned(None, "no channel is called CT: z-score of the body, nothing clipped")
     cases = tuple(case.unlabelled() for case in dataset.training[:LOOKED_AT])
-    window = _grey_range(cases, channel, tuple(_version(file) for case in cases for file in case.images))
+    window = _grey_range(
+        cases, channel, tuple(_version(file) for case in cases for file in case.images)
+    )
     if window is None:
         return Planned(None, "the CT channel is missing from the first images")
     return Planned(list(window), "CT: clipped to the middle 99 % of the values, then z-score")
 
 
 @lru_cache(maxsize=8)
-def _grey_range(cases: tuple[Case, ...], channel: int, versions: tuple[int, ...]) -> tuple[float, float] | None:
+def _grey_range(
+    cases: tuple[Case, ...], channel: int, versions: tuple[int, ...]
+) -> tuple[float, float] | None:
     """The mean range of a channel. A study plans the same images for each seed: they are read once."""
     lows = []
     highs = []

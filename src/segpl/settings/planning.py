@@ -19,7 +19,12 @@ METHOD_SETTINGS = ("single_component", "nested", "mirror")
 """What is planned for the methods that have settings of these names."""
 
 
-def plan_run(data: Path, settings: dict[str, Any], source: str = "the settings", dataset: Dataset | None = None) -> Run:
+def plan_run(
+    data: Path,
+    settings: dict[str, Any],
+    source: str = "the settings",
+    dataset: Dataset | None = None,
+) -> Run:
     """A run on a data folder: what the data suggest, and the user's `settings` before that (DATA goes before both).
 
     `dataset` is what the folder holds, if that has been read already.
@@ -28,7 +33,10 @@ def plan_run(data: Path, settings: dict[str, Any], source: str = "the settings",
 
 
 def plan_settings(
-    data: Path, settings: dict[str, Any], source: str = "the settings", dataset: Dataset | None = None
+    data: Path,
+    settings: dict[str, Any],
+    source: str = "the settings",
+    dataset: Dataset | None = None,
 ) -> dict[str, Planned]:
     """What the data suggest for runs with these settings, whichever their method.
 
@@ -45,13 +53,17 @@ def plan_settings(
             f"window is for CT, and {draft.data} has no channel called CT, CTA or HU: name it so, or leave it out."
         )
     cases = training_cases(dataset, draft.labelled, draft.seed, draft.validation, draft.test)
-    given: dict[str, Any] = {key: getattr(draft, key) for key in ("patch", "spacing") if key in settings}
+    given: dict[str, Any] = {
+        key: getattr(draft, key) for key in ("patch", "spacing") if key in settings
+    }
     if len(given) == 2:
         given = {}  # nothing is left to fit; the plan of the data alone tells whether they differ from it
     return plan(dataset, cases, given)
 
 
-def finish_run(data: Path, settings: dict[str, Any], planned: dict[str, Planned], source: str = "the settings") -> Run:
+def finish_run(
+    data: Path, settings: dict[str, Any], planned: dict[str, Planned], source: str = "the settings"
+) -> Run:
     """A run of the user's settings and, where they do not say, of what was planned."""
     draft = _draft(data, settings, source)
     of_method = {key: planned[key] for key in METHOD_SETTINGS}
@@ -71,11 +83,21 @@ def finish_run(data: Path, settings: dict[str, Any], planned: dict[str, Planned]
             if method[key] == value:
                 why[f"method.{key}"] = reason
     derived = {key: value for key, (value, _) in planned.items()}
-    return run_from({**derived, **settings, "method": method, "data": str(draft.data), "why": why}, source)
+    return run_from(
+        {**derived, **settings, "method": method, "data": str(draft.data), "why": why}, source
+    )
 
 
 def _draft(data: Path, settings: dict[str, Any], source: str) -> Run:
     """The user's settings, checked, with anything at all where they leave it to the plan."""
-    anything = {"steps": 1, "learning_rate": 1.0, "ratio": 1, "patch": [SMALLEST, SMALLEST], "channels": 1}
-    unplanned = {key: value for key, value in settings.items() if key not in ("strides", "mirror", "why")}
+    anything = {
+        "steps": 1,
+        "learning_rate": 1.0,
+        "ratio": 1,
+        "patch": [SMALLEST, SMALLEST],
+        "channels": 1,
+    }
+    unplanned = {
+        key: value for key, value in settings.items() if key not in ("strides", "mirror", "why")
+    }
     return run_from({**anything, **unplanned, "data": str(data.resolve())}, source)

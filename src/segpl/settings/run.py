@@ -96,12 +96,17 @@ class Run:
         """The settings whose values do not fit together, and why."""
         patch = list(self.patch)
         if len(patch) not in (2, 3) or min(patch[:2]) < 8:
-            yield "patch", f"patch is {patch}, but it takes 2 or 3 numbers, the first two 8 or more."
+            yield (
+                "patch",
+                f"patch is {patch}, but it takes 2 or 3 numbers, the first two 8 or more.",
+            )
         if self.strides is not None and not self._divides(self.strides):
             sentence = "strides must have 3 levels or more, a number for each axis, and divide the patch evenly."
             yield "strides", sentence
         if self.spacing is not None and len(self.spacing) not in (2, 3):
-            sentence = f"spacing is {list(self.spacing)}, but it takes 2 or 3 numbers, in millimetres."
+            sentence = (
+                f"spacing is {list(self.spacing)}, but it takes 2 or 3 numbers, in millimetres."
+            )
             yield "spacing", sentence
         if self.window is not None and self.window[0] >= self.window[1]:
             yield "window", f"window is {list(self.window)}, but it takes the lower value first."
@@ -113,12 +118,18 @@ class Run:
             sentence = f"mirror is {list(self.mirror)}, but the axes of the patch are 0 to {len(patch) - 1}."
             yield "mirror", sentence
         if self.slices and len(patch) == 3:
-            yield "slices", f"slices is {self.slices}, but the patch {patch} is a volume: give labelled."
+            yield (
+                "slices",
+                f"slices is {self.slices}, but the patch {patch} is a volume: give labelled.",
+            )
 
     def _divides(self, strides: tuple[tuple[int, ...], ...]) -> bool:
         if len(strides) < 3 or any(len(step) != len(self.patch) for step in strides):
             return False
-        return all(size % prod(axis) == 0 for size, axis in zip(self.patch, zip(*strides, strict=True), strict=True))
+        return all(
+            size % prod(axis) == 0
+            for size, axis in zip(self.patch, zip(*strides, strict=True), strict=True)
+        )
 
     @property
     def preparation(self) -> Preparation:
@@ -157,7 +168,9 @@ def read_yaml(file: Path) -> dict[str, Any]:
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         raise UserError(f"{file} is not a file: give a YAML file of settings.") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{file} is not valid YAML ({' '.join(str(error).split())}): mend it.") from None
+        raise UserError(
+            f"{file} is not valid YAML ({' '.join(str(error).split())}): mend it."
+        ) from None
     if not isinstance(values, dict):
         raise UserError(f"{file} must hold settings such as 'steps: 200', one a line.")
     return values

@@ -21,14 +21,18 @@ class Board:
         self.total, self.failed = len(jobs) + done, 0
         self.running: dict[Path, float] = {}
         self.seconds: list[tuple[str, float]] = []
-        self.live = Live(get_renderable=self.table, console=console, refresh_per_second=2, transient=True)
+        self.live = Live(
+            get_renderable=self.table, console=console, refresh_per_second=2, transient=True
+        )
 
     def __enter__(self) -> "Board":
         if console.is_terminal:
             self.live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
         self.live.stop()
 
     def begun(self, directory: Path) -> None:
@@ -52,9 +56,7 @@ class Board:
     def counts(self) -> str:
         """One line."""
         waiting = len(self.left) - len(self.running)
-        said = (
-            f"{self.done} of {self.total} runs done, {len(self.running)} running, {self.failed} failed, {waiting} left"
-        )
+        said = f"{self.done} of {self.total} runs done, {len(self.running)} running, {self.failed} failed, {waiting} left"
         guess = self.time_left()
         return said if guess is None else f"{said}; {in_words(guess)} to go"
 
@@ -64,7 +66,10 @@ class Board:
             return None
         now = time.monotonic()
         spent = {directory: now - started for directory, started in self.running.items()}
-        left = (max(0.0, self._expected(job) - spent.get(directory, 0.0)) for directory, job in self.left.items())
+        left = (
+            max(0.0, self._expected(job) - spent.get(directory, 0.0))
+            for directory, job in self.left.items()
+        )
         return sum(left) / self.workers
 
     def _expected(self, job: Job) -> float:

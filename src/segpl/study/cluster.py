@@ -31,7 +31,9 @@ class LostError(Exception):
     """The process of a run died, and nobody knows why: try again."""
 
 
-def on_cluster(directories: Sequence[Path], workers: int | None, address: str) -> Generator[Event, None, None]:
+def on_cluster(
+    directories: Sequence[Path], workers: int | None, address: str
+) -> Generator[Event, None, None]:
     """Work through the directories on as many machines as there are, also on those that come later."""
     if not directories:
         return
@@ -39,13 +41,18 @@ def on_cluster(directories: Sequence[Path], workers: int | None, address: str) -
     try:
         share = _share(_machines(ray), workers)
         task = ray.remote(on_machine).options(
-            num_cpus=share.cpus, num_gpus=share.gpus, max_retries=RETRIES, retry_exceptions=[LostError]
+            num_cpus=share.cpus,
+            num_gpus=share.gpus,
+            max_retries=RETRIES,
+            retry_exceptions=[LostError],
         )
         waiting, running = list(directories), dict[Any, Path]()
         while waiting or running:
             while waiting and len(running) < _places(_machines(ray), share):
                 directory = waiting.pop(0)
-                running[task.remote(str(directory.resolve()), _wanted(directory), share.cpus)] = directory
+                running[task.remote(str(directory.resolve()), _wanted(directory), share.cpus)] = (
+                    directory
+                )
                 yield Event(directory, running=True)
             for ended in ray.wait(list(running), timeout=1.0)[0]:
                 directory = running.pop(ended)
@@ -85,15 +92,25 @@ def _connect(address: str) -> ModuleType:
     """Ray, connected: `ray` is the cluster of this machine, or a new one on it alone; `ray://...` one elsewhere."""
     ray = require_ray()
     try:
-        ray.init(address=None if address == "ray" else address, log_to_driver=False, configure_logging=False)
+        ray.init(
+            address=None if address == "ray" else address,
+            log_to_driver=False,
+            configure_logging=False,
+        )
     except (ConnectionError, ValueError, TimeoutError) as error:
         said = str(error).strip().splitlines()[-1:]  # Ray may put a whole traceback before it
-        raise UserError(f"--on {address}: no Ray cluster answers there ({''.join(said)}): start one.") from None
+        raise UserError(
+            f"--on {address}: no Ray cluster answers there ({''.join(said)}): start one."
+        ) from None
     return ray
 
 
 def _machines(ray: ModuleType) -> list[dict[str, float]]:
-    return [node["Resources"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
+    return [
+        node["Resources"]
+        for node in ray.nodes()
+        if node["Alive"] and node["Resources"].get("CPU", 0) >= 1
+    ]
 
 
 def _share(machines: list[dict[str, float]], workers: int | None) -> Share:
@@ -107,7 +124,10 @@ def _share(machines: list[dict[str, float]], workers: int | None) -> Share:
 
 def _places(machines: list[dict[str, float]], share: Share) -> int:
     """How many runs find room at once; one waits even when the last machine has just died."""
-    room = [min(each["CPU"] // share.cpus, each.get("GPU", 0) if share.gpus else float("inf")) for each in machines]
+    room = [
+        min(each["CPU"] // share.cpus, each.get("GPU", 0) if share.gpus else float("inf"))
+        for each in machines
+    ]
     return max(1, int(sum(room)))
 
 
@@ -120,7 +140,9 @@ def _wanted(directory: Path) -> dict[str, bytes]:
 
 def _files(directory: Path) -> dict[str, bytes]:
     """The files directly in a directory, without hidden ones such as drafts and locks."""
-    files = [file for file in directory.iterdir() if file.is_file() and not file.name.startswith(".")]
+    files = [
+        file for file in directory.iterdir() if file.is_file() and not file.name.startswith(".")
+    ]
     return {file.name: file.read_bytes() for file in files}
 
 

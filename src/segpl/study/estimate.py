@@ -41,7 +41,9 @@ SHORT, LONG = Probe(2, 2), Probe(6, 3)
 """Two that differ in their steps and by one validation; the second is also scored at one level of each shift."""
 
 
-def measure(jobs: Sequence[Job], evaluation: Evaluation, out: Path, workers: int) -> dict[str, float]:
+def measure(
+    jobs: Sequence[Job], evaluation: Evaluation, out: Path, workers: int
+) -> dict[str, float]:
     """Seconds that a run of each method takes: as its longest run so far, or else as two short ones suggest."""
     seconds: dict[str, float] = {}
     for job in jobs:
@@ -69,11 +71,15 @@ def probe(run: Run, evaluation: Evaluation, folder: Path, workers: int) -> float
         reason = failure(event.directory)
         if reason and not event.running:
             raise UserError(f"The cost cannot be estimated, because a short probe failed: {reason}")
-    first, second = (_contents(folder / str(each.steps) / DONE)["seconds"] for each in (SHORT, LONG))
+    first, second = (
+        _contents(folder / str(each.steps) / DONE)["seconds"] for each in (SHORT, LONG)
+    )
     step = _contents(folder / str(LONG.steps) / COST_FILE)["seconds_per_step"]
     shutil.rmtree(folder)
     cases = len(cases_for_test(read_dataset(run.data), run.seed, run.test))
-    return extrapolate(first, second, step, run, cases, len(shifts) / max(1, len(_one_of_each(shifts))))
+    return extrapolate(
+        first, second, step, run, cases, len(shifts) / max(1, len(_one_of_each(shifts)))
+    )
 
 
 def _one_of_each(shifts: Sequence[Shift]) -> list[str]:
@@ -87,7 +93,12 @@ def _contents(file: Path) -> dict:
 
 
 def extrapolate(
-    short: Mapping[str, float], long: Mapping[str, float], step: float, run: Run, cases: int, levels: float
+    short: Mapping[str, float],
+    long: Mapping[str, float],
+    step: float,
+    run: Run,
+    cases: int,
+    levels: float,
 ) -> float:
     """The seconds of a run from those of the two probes and of a step: a start, the steps, validations, the scoring.
 
@@ -102,7 +113,10 @@ def extrapolate(
 
 def parts(jobs: Sequence[Job]) -> Iterator[list[Job]]:
     """Ever smaller parts of a study, by the rule."""
-    seeds, budgets = list(dict.fromkeys(job.seed for job in jobs)), list(dict.fromkeys(job.budget for job in jobs))
+    seeds, budgets = (
+        list(dict.fromkeys(job.seed for job in jobs)),
+        list(dict.fromkeys(job.budget for job in jobs)),
+    )
     sizes = [(len(budgets), count) for count in range(len(seeds), 2, -1)]
     sizes += [(count, min(2, len(seeds))) for count in range(len(budgets), 0, -1)]
     sizes += [(1, 1)] if len(seeds) > 1 else []

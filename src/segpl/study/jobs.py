@@ -46,7 +46,11 @@ class Job:
 def expand(study: Study, source: Source, out: Path) -> list[Job]:
     """All runs of a study: all methods of a seed and budget, then the next budget, then the next seed."""
     with source.blame(("data",)):
-        data = study.data.write(out / "data") if isinstance(study.data, Phantoms) else _folder(study.data)
+        data = (
+            study.data.write(out / "data")
+            if isinstance(study.data, Phantoms)
+            else _folder(study.data)
+        )
         dataset = read_dataset(data)
     common = _common(study, source)
     plans: dict[str, dict[str, Planned]] = {}
@@ -58,7 +62,9 @@ def expand(study: Study, source: Source, out: Path) -> list[Job]:
                     settings = {"batch": BATCH, **common, **entry.settings}
                     run = _run(data, dataset, settings, entry, budget, seed, plans)
                     _check(run, dataset)
-                    jobs.append(Job(entry.label, budget.label, seed, run, _identity(run, study, dataset)))
+                    jobs.append(
+                        Job(entry.label, budget.label, seed, run, _identity(run, study, dataset))
+                    )
     return jobs
 
 
@@ -79,7 +85,9 @@ def _origins(budget: int, method: int) -> Origins:
 
 def _folder(data: Path) -> Path:
     if not data.is_dir():
-        raise UserError(f"{data} is not a folder: put the data there, or name their folder with --data.")
+        raise UserError(
+            f"{data} is not a folder: put the data there, or name their folder with --data."
+        )
     return data.resolve()
 
 
@@ -90,9 +98,13 @@ def _common(study: Study, source: Source) -> dict[str, Any]:
         start = read_yaml(file) if file else {}
     with source.blame(("settings", "method")):
         hyper = study.settings.get("method", {})
-        known = {each.name for entry in study.methods for each in fields(METHODS[entry.method["name"]])}
+        known = {
+            each.name for entry in study.methods for each in fields(METHODS[entry.method["name"]])
+        }
         if not isinstance(hyper, dict):
-            raise UserError("method takes hyper-parameters such as {alpha: 0.1}: list names under methods.")
+            raise UserError(
+                "method takes hyper-parameters such as {alpha: 0.1}: list names under methods."
+            )
         for key in hyper:
             if key not in known:
                 raise UserError(
@@ -124,7 +136,9 @@ def _check(run: Run, dataset: Dataset) -> None:
     """Refuse what training or scoring would refuse later."""
     cases = training_cases(dataset, run.labelled, run.seed, run.validation, run.test)
     if run.method.uses_unlabelled() and not cases.unlabelled:
-        raise UserError(f"{run.data} leaves no unlabelled scan for {run.method.name()}: ask for fewer labelled ones.")
+        raise UserError(
+            f"{run.data} leaves no unlabelled scan for {run.method.name()}: ask for fewer labelled ones."
+        )
     if not cases_for_test(dataset, run.seed, run.test):
         raise UserError(f"{run.data} has no labelled test case: add some to its test part.")
 
@@ -133,7 +147,11 @@ def _identity(run: Run, study: Study, dataset: Dataset) -> str:
     """The settings that the run has, without their reasons; of the data, where they are and who is in them."""
     phantoms = isinstance(study.data, Phantoms)
     left_out = {"why", "data"} if phantoms else {"why"}
-    settings = {key: value for key, value in run.mapping().items() if key not in left_out and value is not None}
+    settings = {
+        key: value
+        for key, value in run.mapping().items()
+        if key not in left_out and value is not None
+    }
     data = str(study.data) if phantoms else list(_who(dataset))
     parts = {"run": settings, "data": data, "split": splits.VERSION}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]

@@ -55,7 +55,11 @@ def start(directory: Path, threads: int) -> subprocess.Popen[bytes]:
     environment = os.environ | dict.fromkeys(THREADS, str(threads))
     with (directory / OUTPUT).open("ab") as output:
         return subprocess.Popen(
-            [*COMMAND, str(directory)], stdin=subprocess.PIPE, stdout=output, stderr=output, env=environment
+            [*COMMAND, str(directory)],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            env=environment,
         )
 
 

@@ -45,7 +45,9 @@ def _strict(kind: type[Any], values: dict[str, Any]) -> Any:
     known = [each.name for each in fields(kind)]
     for key in values:
         if key not in known:
-            raise UserError(f"unknown setting {key!r}: it takes {', '.join(known)}.", where=(str(key),))
+            raise UserError(
+                f"unknown setting {key!r}: it takes {', '.join(known)}.", where=(str(key),)
+            )
     return validated(kind, values)
 
 
@@ -80,7 +82,9 @@ def _entry(value: Any) -> Entry:
     except UserError as error:
         raise error.within("settings") from None
     own = {key: each for key, each in (method | settings).items() if key != "name"}
-    return Entry(str(value.get("label", " ".join([method["name"], *_words(own)]))), method, settings)
+    return Entry(
+        str(value.get("label", " ".join([method["name"], *_words(own)]))), method, settings
+    )
 
 
 def _budget(value: Any) -> Budget:
@@ -94,7 +98,9 @@ def _budget(value: Any) -> Budget:
 def _mapping(value: Any, what: str) -> dict[str, Any]:
     """The settings of runs, without those that a study gives elsewhere."""
     if not isinstance(value, dict):
-        raise UserError(f"{what} is {value!r}, but it takes a number or settings such as {{labelled: 2}}.")
+        raise UserError(
+            f"{what} is {value!r}, but it takes a number or settings such as {{labelled: 2}}."
+        )
     for key in value.keys() & ELSEWHERE.keys():
         remedy = f"list it under {ELSEWHERE[key]}" if ELSEWHERE[key] else "leave it out"
         raise UserError(f"{key} is not set here: {remedy}.", where=(key,))
@@ -103,13 +109,20 @@ def _mapping(value: Any, what: str) -> dict[str, Any]:
 
 def _words(settings: Mapping[str, Any]) -> list[str]:
     """Settings as they stand in a label: of those with a name, the name."""
-    plain = {key: each.get("name", each) if isinstance(each, dict) else each for key, each in settings.items()}
+    plain = {
+        key: each.get("name", each) if isinstance(each, dict) else each
+        for key, each in settings.items()
+    }
     return [f"{key}={value}" for key, value in plain.items()]
 
 
 def _with_text_keys(value: Any) -> Any:
     """Budgets such as 2 and 50 are names here."""
-    return {str(key): _with_text_keys(each) for key, each in value.items()} if isinstance(value, dict) else value
+    return (
+        {str(key): _with_text_keys(each) for key, each in value.items()}
+        if isinstance(value, dict)
+        else value
+    )
 
 
 def _check(study: Study, source: Source) -> None:
@@ -121,8 +134,13 @@ def _check(study: Study, source: Source) -> None:
         with source.blame(("shifts", number)):
             parse_shifts([text])
     with source.blame(("settings",)):
-        _mapping({key: value for key, value in study.settings.items() if key != "method"}, "settings")
-    labels, budgets = [entry.label for entry in study.methods], [budget.label for budget in study.budgets]
+        _mapping(
+            {key: value for key, value in study.settings.items() if key != "method"}, "settings"
+        )
+    labels, budgets = (
+        [entry.label for entry in study.methods],
+        [budget.label for budget in study.budgets],
+    )
     paper = study.paper or Paper("")
     _known(source, ("baselines",), study.baselines, labels)
     _known(source, ("paper", "cost"), paper.cost, labels)

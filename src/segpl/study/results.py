@@ -53,12 +53,19 @@ def scores(jobs: Sequence[Job], evaluation: Evaluation, out: Path) -> pd.DataFra
         directory = out / "runs" / job.name
         if done := result(directory, evaluation):
             table = read_table(directory / done["scores"])
-            tables.append(table.assign(run=job.name, method=job.method, budget=job.budget, seed=job.seed))
+            tables.append(
+                table.assign(run=job.name, method=job.method, budget=job.budget, seed=job.seed)
+            )
     if not tables:
         return pd.DataFrame()
     asked = {f"{shift.name}={shift.level:g}" for shift in parse_shifts(evaluation.shifts)}
     found = pd.concat(tables, ignore_index=True)
-    return found[[f"{name}={level:g}" in asked for name, level in zip(found["shift"], found["level"], strict=True)]]
+    return found[
+        [
+            f"{name}={level:g}" in asked
+            for name, level in zip(found["shift"], found["level"], strict=True)
+        ]
+    ]
 
 
 def costs(jobs: Sequence[Job], evaluation: Evaluation, out: Path) -> pd.DataFrame:

@@ -47,7 +47,10 @@ def run_study(
         evaluation, notes = Evaluation(list(study.shifts), study.samples), list[str]()
         if minutes is not None:
             jobs, notes = _within(minutes, jobs, evaluation, out, workers or 1, on)
-        write_text(out / RUNS_FILE, json.dumps({job.name: (job.method, job.budget) for job in jobs}, indent=2) + "\n")
+        write_text(
+            out / RUNS_FILE,
+            json.dumps({job.name: (job.method, job.budget) for job in jobs}, indent=2) + "\n",
+        )
         _execute(jobs, evaluation, out, executor, workers)
         files = write_study_tables(
             out / "tables",
@@ -68,9 +71,13 @@ def _alone(out: Path) -> Iterator[None]:
         out.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout:
-        raise UserError(f"--out {out}: another study is at work there: wait, or choose another folder.") from None
+        raise UserError(
+            f"--out {out}: another study is at work there: wait, or choose another folder."
+        ) from None
     except OSError as error:
-        raise UserError(f"--out {out} cannot be written ({error.strerror}): choose another folder.") from None
+        raise UserError(
+            f"--out {out} cannot be written ({error.strerror}): choose another folder."
+        ) from None
     try:
         yield
     finally:
@@ -82,37 +89,59 @@ def _within(
 ) -> tuple[list[Job], list[str]]:
     """The runs that fit into so many minutes, and what is left out, said before anything begins."""
     console.print("Timing each method...")
-    seconds = measure(jobs, evaluation, out, workers if on == "local" else 1)  # elsewhere a run has cores of its own
+    seconds = measure(
+        jobs, evaluation, out, workers if on == "local" else 1
+    )  # elsewhere a run has cores of its own
     left = {
-        job.name: 0.0 if result(out / "runs" / job.name, evaluation) else seconds[job.method] / workers for job in jobs
+        job.name: 0.0
+        if result(out / "runs" / job.name, evaluation)
+        else seconds[job.method] / workers
+        for job in jobs
     }
     for method, cost in seconds.items():
         console.print(f"{method}: a run takes {in_words(cost)}", markup=False)
-    console.print(f"all {len(jobs)} runs take {in_words(sum(left.values()))} from here; the budget is {minutes:g} min")
+    console.print(
+        f"all {len(jobs)} runs take {in_words(sum(left.values()))} from here; the budget is {minutes:g} min"
+    )
     kept = fitting(jobs, left, 60 * minutes)
     if len(kept) == len(jobs):
         return kept, []
-    note = (
-        f"{len(jobs) - len(kept)} of {len(jobs)} runs were left out for want of time: {_left_out(jobs, kept)}. {RULE}"
-    )
+    note = f"{len(jobs) - len(kept)} of {len(jobs)} runs were left out for want of time: {_left_out(jobs, kept)}. {RULE}"
     console.print(note, markup=False)
     return kept, [note]
 
 
 def _left_out(jobs: Sequence[Job], kept: Sequence[Job]) -> str:
-    seeds = [str(seed) for seed in dict.fromkeys(job.seed for job in jobs) if seed not in {job.seed for job in kept}]
-    budgets = [name for name in dict.fromkeys(job.budget for job in jobs) if name not in {job.budget for job in kept}]
+    seeds = [
+        str(seed)
+        for seed in dict.fromkeys(job.seed for job in jobs)
+        if seed not in {job.seed for job in kept}
+    ]
+    budgets = [
+        name
+        for name in dict.fromkeys(job.budget for job in jobs)
+        if name not in {job.budget for job in kept}
+    ]
     parts = {"seeds": seeds, "budgets": budgets}
     return ", ".join(f"{what} {', '.join(names)}" for what, names in parts.items() if names)
 
 
-def _execute(jobs: Sequence[Job], evaluation: Evaluation, out: Path, executor: Executor, workers: int | None) -> None:
+def _execute(
+    jobs: Sequence[Job], evaluation: Evaluation, out: Path, executor: Executor, workers: int | None
+) -> None:
     """Do what is not done yet."""
     directories = {out / "runs" / job.name: job for job in jobs}
-    todo = {directory: job for directory, job in directories.items() if not result(directory, evaluation)}
+    todo = {
+        directory: job
+        for directory, job in directories.items()
+        if not result(directory, evaluation)
+    }
     for directory, job in todo.items():
         prepare(directory, job.run, evaluation)
-    with Board(todo, len(jobs) - len(todo), workers or 1) as board, closing(executor(list(todo), workers)) as events:
+    with (
+        Board(todo, len(jobs) - len(todo), workers or 1) as board,
+        closing(executor(list(todo), workers)) as events,
+    ):
         for event in events:
             (board.begun if event.running else board.ended)(event.directory)
         console.print(board.counts(), markup=False)

@@ -44,7 +44,9 @@ class Phantoms:
     def write(self, folder: Path) -> Path:
         """The data folder below `folder`, drawn now or before."""
         data = folder / f"{self.phantom}-{self.subjects}-{self.seed}"
-        return data if data.is_dir() else write_phantoms(self.phantom, data, self.subjects, self.seed)
+        return (
+            data if data.is_dir() else write_phantoms(self.phantom, data, self.subjects, self.seed)
+        )
 
 
 @dataclass(frozen=True)

@@ -48,8 +48,14 @@ class Choice:
         """Refuse what leaves nothing to choose."""
         if bool(self.choices) == (self.low is not None and self.high is not None):
             raise UserError("give choices, as in 'choices: [1, 2]', or low and high, and not both.")
-        if self.low is not None and self.high is not None and (self.low >= self.high or (self.log and self.low <= 0)):
-            raise UserError("low must be below high, and above 0 where log is true.", where=("low",))
+        if (
+            self.low is not None
+            and self.high is not None
+            and (self.low >= self.high or (self.log and self.low <= 0))
+        ):
+            raise UserError(
+                "low must be below high, and above 0 where log is true.", where=("low",)
+            )
 
     def examples(self) -> tuple[Any, ...]:
         """Values to see whether a run takes them: a fraction shows whether the setting is a whole number."""
@@ -86,7 +92,11 @@ class Search:
 
 
 def search(
-    file: Path, out: Path, data: Path | None = None, trials: int | None = None, storage: str | None = None
+    file: Path,
+    out: Path,
+    data: Path | None = None,
+    trials: int | None = None,
+    storage: str | None = None,
 ) -> Path:
     """Try settings until there are enough trials, however many machines try; the best ones as `run.yaml`.
 
@@ -105,9 +115,14 @@ def search(
     count, done = trials or wanted.trials, len(study.get_trials(states=ended))
     console.print(f"{done} of {count} trials are done -> {out}")
     if done < count:
-        study.optimize(_objective(wanted, out), callbacks=[optuna.study.MaxTrialsCallback(count, states=ended), _say])
+        study.optimize(
+            _objective(wanted, out),
+            callbacks=[optuna.study.MaxTrialsCallback(count, states=ended), _say],
+        )
     if not study.get_trials(states=ended[:1]):
-        raise UserError(f"no trial was trained to its end, all fell behind: ask for more than --trials {count}.")
+        raise UserError(
+            f"no trial was trained to its end, all fell behind: ask for more than --trials {count}."
+        )
     table = study.trials_dataframe(attrs=("number", "state", "value", "params"))
     write_text(out / "trials.csv", table.to_csv(index=False))
     console.print(
@@ -122,21 +137,33 @@ def _study(optuna: Any, name: str, out: Path, storage: str | None) -> "optuna.St
     out.mkdir(parents=True, exist_ok=True)
     journal = optuna.storages.journal
     try:
-        backend = storage or optuna.storages.JournalStorage(journal.JournalFileBackend(str(out / "journal.log")))
+        backend = storage or optuna.storages.JournalStorage(
+            journal.JournalFileBackend(str(out / "journal.log"))
+        )
         pruner = optuna.pruners.MedianPruner(n_startup_trials=5)
         study = optuna.create_study(
-            study_name=name, storage=backend, pruner=pruner, direction="maximize", load_if_exists=True
+            study_name=name,
+            storage=backend,
+            pruner=pruner,
+            direction="maximize",
+            load_if_exists=True,
         )
     except Exception as error:  # whatever the database's driver raises
-        raise UserError(f"--storage {storage} cannot be used ({' '.join(str(error).split())}): correct it.") from None
-    study.sampler = optuna.samplers.TPESampler()  # without a seed: machines that begin together must not try the same
+        raise UserError(
+            f"--storage {storage} cannot be used ({' '.join(str(error).split())}): correct it."
+        ) from None
+    study.sampler = (
+        optuna.samplers.TPESampler()
+    )  # without a seed: machines that begin together must not try the same
     return study
 
 
 def _check_same(study: "optuna.Study", wanted: Search, source: Source, place: str) -> None:
     """Trials of other settings, on other cases, or from another space would count as this search's."""
     dataset = read_dataset(wanted.data)
-    cases = [(case.name, case.subject, bool(case.label)) for case in dataset.training + dataset.test]
+    cases = [
+        (case.name, case.subject, bool(case.label)) for case in dataset.training + dataset.test
+    ]
     parts = source.values["settings"], wanted.seeds, repr(wanted.space), cases, splits.VERSION
     mine = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
     if study.user_attrs.get("searched", mine) != mine:
@@ -170,7 +197,9 @@ def _read(source: Source, data: Path | None) -> Search:
     with source.blame(()):
         wanted = validated(Search, values | {"space": space})
         if not wanted.data.exists():
-            raise UserError(f"data: {wanted.data} does not exist: correct the path, or give --data.")
+            raise UserError(
+                f"data: {wanted.data} does not exist: correct the path, or give --data."
+            )
     with source.blame(("settings",)):
         _check_validation(_run(wanted, {}, wanted.seeds[0]))
     first = {key: choice.examples()[0] for key, choice in wanted.space.items()}
@@ -202,13 +231,20 @@ def _objective(wanted: Search, out: Path) -> Callable[["optuna.Trial"], float]:
         chosen = {key: choice.suggest(trial, key) for key, choice in wanted.space.items()}
         values = []
         for number, seed in enumerate(wanted.seeds):
-            run, directory = _run(wanted, chosen, seed), out / "trials" / f"{trial.number:04}-seed{seed}"
+            run, directory = (
+                _run(wanted, chosen, seed),
+                out / "trials" / f"{trial.number:04}-seed{seed}",
+            )
             pruning = Pruning(trial, before=number * run.steps)
             try:
                 train(run, directory, cache=cache, watchers=[pruning])
             finally:  # a trial is remembered by its log, pruned or not; its weights weigh more
                 shutil.rmtree(directory / LAST_CHECKPOINT.parent, ignore_errors=True)
-            values.append(float(read_table(directory / LOG_FILE)[METRIC].replace("", "nan").astype(float).max()))
+            values.append(
+                float(
+                    read_table(directory / LOG_FILE)[METRIC].replace("", "nan").astype(float).max()
+                )
+            )
         return sum(values) / len(values)
 
     return validate
@@ -222,9 +258,13 @@ class Pruning(lightning.Callback):
     before: int
     """Steps of earlier runs of the trial."""
 
-    def on_train_epoch_end(self, trainer: lightning.Trainer, learner: lightning.LightningModule) -> None:
+    def on_train_epoch_end(
+        self, trainer: lightning.Trainer, learner: lightning.LightningModule
+    ) -> None:
         """Say how the validation went; stop if others did better."""
-        self.trial.report(float(trainer.callback_metrics[METRIC]), self.before + trainer.global_step)
+        self.trial.report(
+            float(trainer.callback_metrics[METRIC]), self.before + trainer.global_step
+        )
         if self.trial.should_prune():
             raise _optuna().TrialPruned
 
@@ -233,6 +273,10 @@ def _optuna() -> Any:
     try:
         import optuna
     except ImportError:
-        raise UserError("segpl search needs Optuna: pip install '.[search]' in segpl's folder.") from None
-    optuna.logging.set_verbosity(optuna.logging.ERROR)  # its warning of a failed trial is a traceback
+        raise UserError(
+            "segpl search needs Optuna: pip install '.[search]' in segpl's folder."
+        ) from None
+    optuna.logging.set_verbosity(
+        optuna.logging.ERROR
+    )  # its warning of a failed trial is a traceback
     return optuna

@@ -37,7 +37,9 @@ class Source:
     def _note(self, place: Place, node: yaml.Node) -> None:
         line = node.start_mark.line + 1
         if place in self.lines:
-            raise UserError(f"{self.file}, line {line}, {spelt(place)}: it is given twice: remove one of the two.")
+            raise UserError(
+                f"{self.file}, line {line}, {spelt(place)}: it is given twice: remove one of the two."
+            )
         self.lines[place] = line
         self._dotted[_apart(place)] = place
 

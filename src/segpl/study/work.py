@@ -55,7 +55,9 @@ def _work(directory: Path) -> None:
     started = time.monotonic()
     train(read_run(directory), directory, resume=True)
     trained = time.monotonic()
-    scores = evaluate(directory, shifts=parse_shifts(wanted.shifts), samples=wanted.samples, first=wanted.cases)
+    scores = evaluate(
+        directory, shifts=parse_shifts(wanted.shifts), samples=wanted.samples, first=wanted.cases
+    )
     seconds = {"training": trained - started, "evaluation": time.monotonic() - trained}
     contents = {"evaluation": asdict(wanted), "scores": scores.name, "seconds": seconds}
     write_text(directory / DONE, json.dumps(contents, indent=2) + "\n")
@@ -76,5 +78,8 @@ def result(directory: Path, evaluation: Evaluation) -> dict[str, Any] | None:
     """What `done.json` says, if the run is trained and scored as wanted."""
     file = directory / DONE
     contents = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    whole = contents.get("evaluation") == asdict(evaluation) and (directory / contents["scores"]).is_file()
+    whole = (
+        contents.get("evaluation") == asdict(evaluation)
+        and (directory / contents["scores"]).is_file()
+    )
     return contents if whole else None

@@ -38,7 +38,9 @@ class Kept(ModelCheckpoint):
 
         paths = {key: here(path) for key, path in state_dict.items() if key.endswith("model_path")}
         best = {here(path): score for path, score in state_dict["best_k_models"].items()}
-        super().load_state_dict({**state_dict, **paths, "best_k_models": best, "dirpath": self.dirpath})
+        super().load_state_dict(
+            {**state_dict, **paths, "best_k_models": best, "dirpath": self.dirpath}
+        )
 
 
 class KeptBest(Kept):

@@ -43,7 +43,9 @@ class Cost(Callback):
         if self.ended is not None:
             self.waited.append(self.started - self.ended)
 
-    def on_train_batch_end(self, trainer: Trainer, learner: Any, outputs: Any, batch: Batch, _: int) -> None:
+    def on_train_batch_end(
+        self, trainer: Trainer, learner: Any, outputs: Any, batch: Batch, _: int
+    ) -> None:
         """Stop it."""
         self.ended = time.perf_counter()
         self.seconds.append(self.ended - self.started)

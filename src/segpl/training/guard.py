@@ -49,7 +49,10 @@ def health(losses: Losses, batch: Batch) -> dict[str, Tensor]:
         seen["labelled_foreground"] = batch.y_l.mean()
         seen["unlabelled_to_labelled"] = losses.pull
     if losses.threshold is not None:
-        seen |= {"threshold": losses.threshold.mean(), "threshold_spread": losses.threshold.std(correction=0)}
+        seen |= {
+            "threshold": losses.threshold.mean(),
+            "threshold_spread": losses.threshold.std(correction=0),
+        }
     return seen
 
 
@@ -83,7 +86,9 @@ def met(y: Bool[Tensor, "K X Y Z"], patch: tuple[int, ...]) -> Float[Tensor, " K
     return y.flatten(1).float().mean(1)
 
 
-def collapse(pseudo: Float[Tensor, " K"], labelled: Float[Tensor, " K"], expected: Float[Tensor, " K"]) -> str | None:
+def collapse(
+    pseudo: Float[Tensor, " K"], labelled: Float[Tensor, " K"], expected: Float[Tensor, " K"]
+) -> str | None:
     """What is wrong with the pseudo-labels of some region, in words, or nothing.
 
     Empty: under a hundredth of what the labels hold, though `expected`, the number of patches that would meet the
@@ -158,7 +163,11 @@ class Guard(Callback):
         wrong = collapse(seen, share, patches * chance)
         if wrong is None:
             learner.healthy = True
-        if wrong is None or self._acts(learner) == self.TIMES or (not learner.healthy and pull < self.YOUNG):
+        if (
+            wrong is None
+            or self._acts(learner) == self.TIMES
+            or (not learner.healthy and pull < self.YOUNG)
+        ):
             return
         learner.caution *= self.FACTOR
         self._record(trainer.global_step, learner, wrong)
@@ -182,16 +191,24 @@ class Guard(Callback):
         rates = [group["lr"] for group in optimiser.param_groups]
         if learner.healthy:
             checkpoint = torch.load(self.last_checkpoint, map_location="cpu", weights_only=False)
-            weights = {name.removeprefix("model."): weight for name, weight in checkpoint["state_dict"].items()}
+            weights = {
+                name.removeprefix("model."): weight
+                for name, weight in checkpoint["state_dict"].items()
+            }
             optimiser.load_state_dict(checkpoint["optimizer_states"][0])
             said = ", and the weights are those of the last healthy checkpoint"
         elif self._acts(learner) > 1:
-            weights, said = learner.first_weights(), ", and the run begins again from its first weights"
+            weights, said = (
+                learner.first_weights(),
+                ", and the run begins again from its first weights",
+            )
             optimiser.state.clear()
         else:
             return ""
         learner.model.load_state_dict(weights)
         learner.validation_counts = False
-        for group, rate in zip(optimiser.param_groups, rates, strict=True):  # the decay goes on where it is
+        for group, rate in zip(
+            optimiser.param_groups, rates, strict=True
+        ):  # the decay goes on where it is
             group["lr"] = rate
         return said

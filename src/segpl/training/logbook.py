@@ -29,21 +29,36 @@ class Logbook(Callback):
         """Forget rows that the checkpoint does not know: a killed run may have been ahead of it."""
         if self.file.is_file() and trainer.is_global_zero:
             lines = self.file.read_text(encoding="utf-8").splitlines(keepends=True)
-            whole = [line for line in lines[1:] if line.endswith("\n") and line.count(",") == lines[0].count(",")]
+            whole = [
+                line
+                for line in lines[1:]
+                if line.endswith("\n") and line.count(",") == lines[0].count(",")
+            ]
             kept = [line for line in whole if int(line.partition(",")[0]) <= trainer.global_step]
             write_text(self.file, "".join(lines[:1] + kept) if kept else "")
 
-    def on_train_batch_end(self, trainer: Trainer, learner: LightningModule, outputs: Any, batch: Any, _: int) -> None:
+    def on_train_batch_end(
+        self, trainer: Trainer, learner: LightningModule, outputs: Any, batch: Any, _: int
+    ) -> None:
         """Take down what the step logged."""
-        seen = {name: value for name, value in trainer.callback_metrics.items() if name != "validation_iou"}
-        self.rows.append({"step": trainer.global_step, **seen, "pseudo_changed": "", "validation_iou": ""})
+        seen = {
+            name: value
+            for name, value in trainer.callback_metrics.items()
+            if name != "validation_iou"
+        }
+        self.rows.append(
+            {"step": trainer.global_step, **seen, "pseudo_changed": "", "validation_iou": ""}
+        )
 
     def on_train_epoch_end(self, trainer: Trainer, learner: Any) -> None:
         """Write the rows since the last validation; a resumed run ends the epoch of its checkpoint again, with none."""
         if not self.rows:
             self.written = []
             return
-        self.rows[-1] |= {"validation_iou": trainer.callback_metrics.get("validation_iou", ""), **learner.milestones}
+        self.rows[-1] |= {
+            "validation_iou": trainer.callback_metrics.get("validation_iou", ""),
+            **learner.milestones,
+        }
         learner.milestones.clear()
         if trainer.is_global_zero:
             self._write()
@@ -55,9 +70,17 @@ class Logbook(Callback):
         columns = list(dict.fromkeys([*known, *(name for row in self.rows for name in row)]))
         if columns != known:
             text = self.file.read_text(encoding="utf-8") if known else ""
-            write_text(self.file, ",".join(columns) + "\n" + _lines(csv.DictReader(io.StringIO(text)), columns))
+            write_text(
+                self.file,
+                ",".join(columns) + "\n" + _lines(csv.DictReader(io.StringIO(text)), columns),
+            )
         with self.file.open("a", newline="", encoding="utf-8") as stream:
-            stream.write(_lines(({name: _plain(value) for name, value in row.items()} for row in self.rows), columns))
+            stream.write(
+                _lines(
+                    ({name: _plain(value) for name, value in row.items()} for row in self.rows),
+                    columns,
+                )
+            )
 
     def _columns(self) -> list[str]:
         if not self.file.is_file():
@@ -74,7 +97,9 @@ class TensorBoard(Callback):
 
     def on_train_start(self, trainer: Trainer, learner: LightningModule) -> None:
         """Take back what a killed run showed ahead of its checkpoint."""
-        from torch.utils.tensorboard import SummaryWriter  # a second to import: only for those who have it
+        from torch.utils.tensorboard import (
+            SummaryWriter,
+        )  # a second to import: only for those who have it
 
         folder = self.logbook.file.with_name(TENSORBOARD)
         self.board = SummaryWriter(str(folder), purge_step=trainer.global_step + 1)
@@ -103,9 +128,17 @@ class ProgressBar(Callback):
     NAMES: ClassVar = {"loss": "loss", "validation_iou": "validation IoU", "threshold": "T"}
 
     def __init__(self, description: str, steps: int):
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+        )
         self.bar = Progress(
-            *columns, TextColumn("{task.fields[seen]}"), console=console, disable=not console.is_terminal
+            *columns,
+            TextColumn("{task.fields[seen]}"),
+            console=console,
+            disable=not console.is_terminal,
         )
         self.task = self.bar.add_task(description, total=steps, seen="")
         self.description, self.steps = description, steps
@@ -114,7 +147,9 @@ class ProgressBar(Callback):
         """Show the bar."""
         self.bar.start()
 
-    def on_train_batch_end(self, trainer: Trainer, learner: LightningModule, outputs: Any, batch: Any, _: int) -> None:
+    def on_train_batch_end(
+        self, trainer: Trainer, learner: LightningModule, outputs: Any, batch: Any, _: int
+    ) -> None:
         """Move the bar."""
         self.bar.update(self.task, completed=trainer.global_step, seen=self._seen(trainer))
 
@@ -122,19 +157,27 @@ class ProgressBar(Callback):
         """Show the validation; say it in a line to those who read a file instead of a terminal."""
         self.bar.update(self.task, seen=self._seen(trainer))
         if not console.is_terminal and self._seen(trainer):
-            console.print(f"{self.description} step {trainer.global_step}/{self.steps}  {self._seen(trainer)}")
+            console.print(
+                f"{self.description} step {trainer.global_step}/{self.steps}  {self._seen(trainer)}"
+            )
 
     def on_train_end(self, trainer: Trainer, learner: LightningModule) -> None:
         """Leave the terminal as it was."""
         self.bar.stop()
 
-    def on_exception(self, trainer: Trainer, learner: LightningModule, exception: BaseException) -> None:
+    def on_exception(
+        self, trainer: Trainer, learner: LightningModule, exception: BaseException
+    ) -> None:
         """Also after Ctrl-C or an error: a bar that still runs hides the cursor."""
         self.bar.stop()
 
     def _seen(self, trainer: Trainer) -> str:
         metrics = trainer.callback_metrics
-        return "  ".join(f"{name} {float(metrics[key]):.3f}" for key, name in self.NAMES.items() if key in metrics)
+        return "  ".join(
+            f"{name} {float(metrics[key]):.3f}"
+            for key, name in self.NAMES.items()
+            if key in metrics
+        )
 
 
 def _lines(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> str:

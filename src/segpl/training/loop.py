@@ -81,14 +81,20 @@ class Learner(lightning.LightningModule):
         self.guard_acts: list[dict[str, Any]] | None = []
         self.milestones: dict[str, float] = {}
         self.validated: list[Tensor] = []
-        self.operations = self._count()  # first: the compiler gives up on a network that was called in a count
-        self.compiler = Compiler(model, repays(self.operations, len(run.patch)) if run.compile is None else run.compile)
+        self.operations = (
+            self._count()
+        )  # first: the compiler gives up on a network that was called in a count
+        self.compiler = Compiler(
+            model, repays(self.operations, len(run.patch)) if run.compile is None else run.compile
+        )
 
     def _count(self) -> float:
         """The operations of the whole run, roughly: each image goes forwards, and backwards at twice the cost."""
         self.flops = flops(self.run.method, self.model, self.probe)
         images = {"flops_labelled": len(self.probe.x_l), "flops_unlabelled": len(self.probe.x_u)}
-        return 3.0 * self.run.steps * sum(count * self.flops[kind] for kind, count in images.items())
+        return (
+            3.0 * self.run.steps * sum(count * self.flops[kind] for kind, count in images.items())
+        )
 
     def probe_here(self) -> Batch:
         """The same few images at every validation, where the model is."""
@@ -102,10 +108,14 @@ class Learner(lightning.LightningModule):
         """The steps up to the next validation. Asked for anew each time, so a resumed run begins where it stopped."""
         start = self.global_step
         block = range(start, min(start + self.run.validate_every, self.run.steps))
-        mine = replace(self.steps, process=self.trainer.global_rank, processes=self.trainer.world_size)
+        mine = replace(
+            self.steps, process=self.trainer.global_rank, processes=self.trainer.world_size
+        )
         # A step on a processor takes seconds and its crops milliseconds; a GPU would wait for them.
         gpu = has_gpu()
-        return DataLoader(mine, batch_size=None, sampler=block, num_workers=int(gpu), pin_memory=gpu)
+        return DataLoader(
+            mine, batch_size=None, sampler=block, num_workers=int(gpu), pin_memory=gpu
+        )
 
     def val_dataloader(self) -> DataLoader[Sequence[Tensor]]:
         """Image and truth of the validation cases, one whole case after the other.
@@ -121,12 +131,19 @@ class Learner(lightning.LightningModule):
         torch.manual_seed(int(seeds(self.run.seed, Stream.TORCH, step, count=1)))
         batch = self._exchanged(self._viewed(batch, step))
         method = self.run.method.cautious(self.caution)
-        losses = self.compiler(lambda: method.losses(self.model, batch, progress=step / self.run.steps))
+        losses = self.compiler(
+            lambda: method.losses(self.model, batch, progress=step / self.run.steps)
+        )
         self.guard.watch(losses)
-        rates = {"learning_rate": self.trainer.optimizers[0].param_groups[0]["lr"], "alpha_factor": self.caution}
+        rates = {
+            "learning_rate": self.trainer.optimizers[0].param_groups[0]["lr"],
+            "alpha_factor": self.caution,
+        }
         seen = {"loss": losses.total, **losses.terms, **losses.watched, **health(losses, batch)}
         together = self.trainer.world_size > 1
-        self.log_dict({**rates, **{name: value.detach() for name, value in seen.items()}}, sync_dist=together)
+        self.log_dict(
+            {**rates, **{name: value.detach() for name, value in seen.items()}}, sync_dist=together
+        )
         return losses.total
 
     def _viewed(self, batch: Batch, step: int) -> Batch:
@@ -166,7 +183,11 @@ class Learner(lightning.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """What the guard did is part of the state, and the settings that it belongs to."""
-        checkpoint["guard"] = {"caution": self.caution, "healthy": self.healthy, "acts": self.guard_acts}
+        checkpoint["guard"] = {
+            "caution": self.caution,
+            "healthy": self.healthy,
+            "acts": self.guard_acts,
+        }
         checkpoint["settings"] = self._settings()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -180,7 +201,9 @@ class Learner(lightning.LightningModule):
         self.guard_acts = checkpoint["guard"].get("acts")  # earlier versions did not keep them
 
     def _settings(self) -> str:
-        return json.dumps({key: value for key, value in self.run.mapping().items() if key not in ("why", "data")})
+        return json.dumps(
+            {key: value for key, value in self.run.mapping().items() if key not in ("why", "data")}
+        )
 
     def validation_step(self, case: Sequence[Tensor], _: int) -> None:
         """Foreground IoU of a whole validation case, averaged over the regions that are there."""
@@ -231,12 +254,17 @@ def train(
             "labelled ones with --labelled, or use --method supervised."
         )
     drawn = directory / SPLIT_FILE
-    if (directory / LAST_CHECKPOINT).is_file() and drawn.is_file() and json.loads(drawn.read_text()) != cases.record():
+    if (
+        (directory / LAST_CHECKPOINT).is_file()
+        and drawn.is_file()
+        and json.loads(drawn.read_text()) != cases.record()
+    ):
         problem = f"was started with another split, because {run.data} or segpl has changed since"
         raise UserError(f"{directory} {problem}: start a new run.")
     learnt = cases.unlabelled if run.method.uses_unlabelled() else ()
     labelled, unlabelled, validation = (
-        cache.volumes(part, dataset.task, run.preparation) for part in (cases.labelled, learnt, cases.validation)
+        cache.volumes(part, dataset.task, run.preparation)
+        for part in (cases.labelled, learnt, cases.validation)
     )
     whole = reference([volume.y for volume in labelled if volume.y is not None], run.patch)
     if run.slices:
@@ -249,7 +277,9 @@ def train(
     if is_first():
         seconds = seconds_of_training(run, dataset.task)
         together = processes.devices * processes.nodes
-        console.print(f"{run.steps} steps: about {in_words(seconds / together)} of training on this machine")
+        console.print(
+            f"{run.steps} steps: about {in_words(seconds / together)} of training on this machine"
+        )
     _fit(learner, directory, processes, watchers)
     if is_first():
         write_final_facts(run, directory, learner.guard_acts)
@@ -257,7 +287,9 @@ def train(
     return directory
 
 
-def _fit(learner: Learner, directory: Path, processes: Processes, watchers: Sequence[lightning.Callback]) -> None:
+def _fit(
+    learner: Learner, directory: Path, processes: Processes, watchers: Sequence[lightning.Callback]
+) -> None:
     run, validates = learner.run, bool(learner.validation)
     logbook = Logbook(directory / LOG_FILE)
     gpu = has_gpu()
@@ -266,7 +298,9 @@ def _fit(learner: Learner, directory: Path, processes: Processes, watchers: Sequ
         learner.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Lightning's advice on workers and intervals is settled here on purpose
+        warnings.simplefilter(
+            "ignore"
+        )  # Lightning's advice on workers and intervals is settled here on purpose
         trainer = lightning.Trainer(
             default_root_dir=directory,
             plugins=[_environment(processes)],
@@ -308,25 +342,39 @@ def _environment(processes: Processes) -> ClusterEnvironment:
     """
     if processes == ALONE or launcher() is Launcher.NONE:
         return LightningEnvironment()
-    return TorchElasticEnvironment() if launcher() is Launcher.TORCHRUN else SLURMEnvironment(auto_requeue=False)
+    return (
+        TorchElasticEnvironment()
+        if launcher() is Launcher.TORCHRUN
+        else SLURMEnvironment(auto_requeue=False)
+    )
 
 
 def _check(run: Run, directory: Path, resume: bool, processes: Processes) -> None:
     """Make sure that the run directory is free, or this run's own, and that the processes can share its batches."""
     together = processes.devices * processes.nodes
     if run.batch % together:
-        raise UserError(f"batch is {run.batch}, which {together} processes cannot share: --set batch={together}.")
+        raise UserError(
+            f"batch is {run.batch}, which {together} processes cannot share: --set batch={together}."
+        )
     if has_gpu() and processes.devices > torch.cuda.device_count():
-        raise UserError(f"--devices {processes.devices}: this machine has {torch.cuda.device_count()}; ask for those.")
+        raise UserError(
+            f"--devices {processes.devices}: this machine has {torch.cuda.device_count()}; ask for those."
+        )
     file = directory / RUN_FILE
     has_begun = begun(directory)
     if has_begun and not resume:
-        raise UserError(f"{directory} holds a run already: add --resume to go on with it, or choose another --out.")
+        raise UserError(
+            f"{directory} holds a run already: add --resume to go on with it, or choose another --out."
+        )
     last = directory / LAST_CHECKPOINT
     if last.is_file() and not is_zipfile(last):  # torch saves a zip file; a cut one has no end
         raise UserError(f"{last} cannot be read: delete it, and --resume begins again.")
     kept = read_run(directory).mapping() if has_begun else {}
-    changed = [f"{key}: {kept[key]}" for key, value in run.mapping().items() if has_begun and kept[key] != value]
+    changed = [
+        f"{key}: {kept[key]}"
+        for key, value in run.mapping().items()
+        if has_begun and kept[key] != value
+    ]
     if changed and changed[0].partition(":")[0] != "why":
         raise UserError(
             f"{file} was started with {'; '.join(changed)}: --resume goes on as it was; choose another --out."

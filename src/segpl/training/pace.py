@@ -24,7 +24,10 @@ def seconds_per_step(run: Run, task: Task) -> float:
     optimiser = torch.optim.Adam(model.parameters(), lr=run.learning_rate)
     batch = _noise(run, task, device)
     seconds = []
-    for progress in (MOMENTS[-1], *MOMENTS):  # the first step is slower than the rest, and not counted
+    for progress in (
+        MOMENTS[-1],
+        *MOMENTS,
+    ):  # the first step is slower than the rest, and not counted
         started = time.perf_counter()
         loss = run.method.losses(model, batch, progress).total
         loss.backward()

@@ -41,7 +41,9 @@ def read_grid(file: Path) -> Grid:
     """Shape, spacing, channels and orientation from the header alone."""
     with _readable(file):
         opened = _open(file)
-    return Grid(opened.shape[1:], spacing(opened.affine), opened.shape[0], orientation(opened.affine))
+    return Grid(
+        opened.shape[1:], spacing(opened.affine), opened.shape[0], orientation(opened.affine)
+    )
 
 
 def is_image(file: Path) -> bool:
@@ -69,7 +71,9 @@ def _open(file: Path) -> Opened:
     spaces = spacing(opened.affine)
     if not np.isfinite(opened.affine).all() or not all(spaces):
         shown = " x ".join(f"{space:g}" for space in spaces)
-        raise UserError(f"{file} has a spacing of {shown} mm: correct its header or export the file again.")
+        raise UserError(
+            f"{file} has a spacing of {shown} mm: correct its header or export the file again."
+        )
     return opened
 
 
@@ -80,7 +84,9 @@ def _opener(file: Path) -> Callable[[Path], Opened]:
     if not path.exists():
         raise UserError(f"{file} does not exist: correct the path or put the file there.")
     if not _ending(file):
-        raise UserError(f"{file} is of no format that segpl reads: use one of {', '.join(ENDINGS)}.")
+        raise UserError(
+            f"{file} is of no format that segpl reads: use one of {', '.join(ENDINGS)}."
+        )
     if not path.stat().st_size:
         raise EOFError("it is empty")
     return next(opener for endings, opener in _OPENERS.items() if _ending(file) in endings)
@@ -95,4 +101,6 @@ def _readable(file: Path) -> Iterator[None]:
     except Exception as error:  # those who read for us raise whatever they like, even SyntaxError
         lines = (str(error).strip() or type(error).__name__).splitlines()
         reason = lines[0].replace(str(file), file.name).rstrip(".:")
-        raise UserError(f"{file} cannot be read ({reason}): copy or export the file again.") from error
+        raise UserError(
+            f"{file} cannot be read ({reason}): copy or export the file again."
+        ) from error

@@ -10,7 +10,10 @@ from jaxtyping import Shaped
 from segpl.data.formats.image import Opened, array_shape, split
 from segpl.foundation.errors import UserError
 
-_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 _LONGEST = 2**14  # NumPy itself reads no header that is longer than 10 000
 
 

@@ -18,9 +18,13 @@ def open_hdf5(file: Path) -> Opened:
         values = content.get(name or "image")
         if not isinstance(values, h5py.Dataset):
             found = ", ".join(content) or "none"
-            raise UserError(f'{file} holds no data set "{name or "image"}" but {found}: save it under that name.')
+            raise UserError(
+                f'{file} holds no data set "{name or "image"}" but {found}: save it under that name.'
+            )
         shape = array_shape(file, values.shape or ())
-        affine = _affine(file, values.attrs.get("spacing", content.attrs.get("spacing", (1.0, 1.0, 1.0))))
+        affine = _affine(
+            file, values.attrs.get("spacing", content.attrs.get("spacing", (1.0, 1.0, 1.0)))
+        )
 
     def read() -> Shaped[np.ndarray, "C X Y Z"]:
         with h5py.File(path) as content:
@@ -32,5 +36,7 @@ def open_hdf5(file: Path) -> Opened:
 def _affine(file: Path, spacing: object) -> Float[np.ndarray, "4 4"]:
     spaces = np.asarray(spacing)
     if spaces.shape != (3,) or spaces.dtype.kind not in "iuf":
-        raise UserError(f'{file} has the "spacing" {spacing}: give three numbers, the millimetres along X, Y and Z.')
+        raise UserError(
+            f'{file} has the "spacing" {spacing}: give three numbers, the millimetres along X, Y and Z.'
+        )
     return np.diag([*spaces.astype(float), 1.0])

@@ -62,14 +62,18 @@ def channels(file: Path, axes: Iterable[int]) -> int:
     """How many there are, from all axes but X, Y and Z."""
     real = [size for size in axes if size != 1]
     if len(real) > 1:
-        raise UserError(f"{file} has {3 + len(real)} dimensions: give each channel as a 3D file of its own.")
+        raise UserError(
+            f"{file} has {3 + len(real)} dimensions: give each channel as a 3D file of its own."
+        )
     return real[0] if real else 1
 
 
 def array_shape(file: Path, shape: tuple[int, ...]) -> tuple[int, int, int, int]:
     """C, X, Y, Z of a bare array: [X, Y], [X, Y, Z] or [C, X, Y, Z]."""
     if not 2 <= len(shape) <= 4:
-        raise UserError(f"{file} has an array of shape {shape}: save it as [X, Y], [X, Y, Z] or [C, X, Y, Z].")
+        raise UserError(
+            f"{file} has an array of shape {shape}: save it as [X, Y], [X, Y, Z] or [C, X, Y, Z]."
+        )
     c, x, y, z = {2: (1, *shape, 1), 3: (1, *shape), 4: shape}[len(shape)]
     return c, x, y, z
 

@@ -18,7 +18,12 @@ from segpl.foundation.errors import UserError
 if TYPE_CHECKING:
     import SimpleITK
 
-_READERS = {".mha": "MetaImageIO", ".mhd": "MetaImageIO", ".nrrd": "NrrdImageIO", ".nhdr": "NrrdImageIO"}
+_READERS = {
+    ".mha": "MetaImageIO",
+    ".mhd": "MetaImageIO",
+    ".nrrd": "NrrdImageIO",
+    ".nhdr": "NrrdImageIO",
+}
 _STDERR = threading.Lock()
 TO_RAS = np.diag([-1.0, -1.0, 1.0, 1.0])
 """ITK's axes point to the left and the back, those of NIfTI to the right and the front."""
@@ -75,8 +80,12 @@ def series_files(folder: Path) -> tuple[str, ...]:
         if len(series) == 1:
             return SimpleITK.ImageSeriesReader.GetGDCMSeriesFileNames(str(folder), series[0])
     if series:
-        raise UserError(f"{folder} holds {len(series)} DICOM series: keep one series in each folder.")
-    raise UserError(f"{folder} holds no DICOM image: give an image file, or a folder with one DICOM series.")
+        raise UserError(
+            f"{folder} holds {len(series)} DICOM series: keep one series in each folder."
+        )
+    raise UserError(
+        f"{folder} holds no DICOM image: give an image file, or a folder with one DICOM series."
+    )
 
 
 def itk_affine(
@@ -100,7 +109,9 @@ def _stacked(folder: Path, slices: list[Opened]) -> Float[np.ndarray, "4 4"]:
         return affine
     step = steps.mean(axis=0)
     if np.linalg.norm(steps - step, axis=1).max() > 0.25 * np.linalg.norm(step):
-        raise UserError(f"{folder} has slices at uneven distances: export the series again, whole and without doubles.")
+        raise UserError(
+            f"{folder} has slices at uneven distances: export the series again, whole and without doubles."
+        )
     affine[:3, 2] = step
     return affine
 

@@ -12,7 +12,9 @@ from segpl.foundation.errors import UserError
 if TYPE_CHECKING:
     import PIL.Image
 
-_GREY = {"1": "L", "LA": "L", "La": "L"} | {mode: mode for mode in ("L", "I", "F", "I;16", "I;16L", "I;16B")}
+_GREY = {"1": "L", "LA": "L", "La": "L"} | {
+    mode: mode for mode in ("L", "I", "F", "I;16", "I;16L", "I;16B")
+}
 
 
 def open_picture(file: Path) -> Opened:
@@ -20,8 +22,12 @@ def open_picture(file: Path) -> Opened:
     from PIL import Image
 
     with Image.open(file) as picture:
-        if not picture.mode.startswith("I") and ";16" in str(picture.tile):  # Pillow would keep 8 of the bits
-            raise UserError(f"{file} has 16 bits per colour: save it as NRRD, or each channel as a grey picture.")
+        if not picture.mode.startswith("I") and ";16" in str(
+            picture.tile
+        ):  # Pillow would keep 8 of the bits
+            raise UserError(
+                f"{file} has 16 bits per colour: save it as NRRD, or each channel as a grey picture."
+            )
         mode = _mode(picture)
         pages = getattr(picture, "n_frames", 1) if picture.format == "TIFF" else 1
         shape = (3 if mode == "RGB" else 1, *picture.size, pages)

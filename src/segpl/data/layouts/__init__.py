@@ -38,14 +38,18 @@ LAYOUTS: tuple[Layout, ...] = (
 def read_dataset(folder: Path) -> Dataset:
     """The data set in `folder`, or in a manifest file, whichever layout it has."""
     if not folder.is_dir() and not manifest.recognises(folder):
-        raise UserError(f"{folder} is not a folder: give the folder that holds dataset.json and imagesTr.")
+        raise UserError(
+            f"{folder} is not a folder: give the folder that holds dataset.json and imagesTr."
+        )
     for layout in LAYOUTS:
         if layout.recognises(folder):
             dataset = layout.read(folder)
             _check(dataset)
             return dataset
     known = "; ".join(f"{layout.NAME} ({layout.DESCRIPTION})" for layout in LAYOUTS)
-    raise UserError(f"{folder} has no dataset.json and fits no other layout either: arrange it as one of {known}.")
+    raise UserError(
+        f"{folder} has no dataset.json and fits no other layout either: arrange it as one of {known}."
+    )
 
 
 def _check(dataset: Dataset) -> None:
@@ -54,7 +58,11 @@ def _check(dataset: Dataset) -> None:
     for case in chain(dataset.training, dataset.test):
         if case.name in seen:
             first, second = seen[case.name].images[0], case.images[0]
-            raise UserError(f"{first} and {second} are both case {case.name}: rename or remove one of them.")
+            raise UserError(
+                f"{first} and {second} are both case {case.name}: rename or remove one of them."
+            )
         seen[case.name] = case
     if not seen:
-        raise UserError(f"{dataset.folder} looks like {dataset.layout} but holds no image: add some.")
+        raise UserError(
+            f"{dataset.folder} looks like {dataset.layout} but holds no image: add some."
+        )

@@ -7,7 +7,9 @@ from segpl.data.cases import Case, Dataset, Region, Task
 from segpl.foundation.errors import UserError
 
 NAME = "BRATS"
-DESCRIPTION = "a folder per case, perhaps below HGG and LGG, with case_flair.nii.gz, _t1, _t1ce, _t2 and _seg"
+DESCRIPTION = (
+    "a folder per case, perhaps below HGG and LGG, with case_flair.nii.gz, _t1, _t1ce, _t2 and _seg"
+)
 
 TASK = Task(
     channels=("flair", "t1", "t1ce", "t2"),

@@ -43,11 +43,15 @@ def read(folder: Path) -> Dataset:
 def _files(folder: Path) -> tuple[list[Path], list[Path]]:
     """Scans and annotations, in two folders or in one."""
     scans = [file for name in ("images", "scans") for file in _volumes(folder / name)]
-    annotations = [file for name in ("annotations", "vessels", "labels") for file in _volumes(folder / name)]
+    annotations = [
+        file for name in ("annotations", "vessels", "labels") for file in _volumes(folder / name)
+    ]
     if scans and annotations:
         return scans, annotations
     both = _volumes(folder)
-    return [file for file in both if "_" not in stem(file)], [file for file in both if SUFFIX.search(stem(file))]
+    return [file for file in both if "_" not in stem(file)], [
+        file for file in both if SUFFIX.search(stem(file))
+    ]
 
 
 def _volumes(folder: Path) -> list[Path]:

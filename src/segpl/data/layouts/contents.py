@@ -18,7 +18,9 @@ MOST_VALUES = 64
 """A label with more values than this is a picture."""
 
 
-def task_of(folder: Path, training: Sequence[Case], test: Sequence[Case], channels: tuple[str, ...] = ()) -> Task:
+def task_of(
+    folder: Path, training: Sequence[Case], test: Sequence[Case], channels: tuple[str, ...] = ()
+) -> Task:
     """A region per label value; the channels as the first image has them, unless they have names."""
     cases = (*training, *test)
     if not cases:
@@ -30,11 +32,17 @@ def label_values(folder: Path, cases: Iterable[Case]) -> list[int]:
     """The values in the labels of these cases, other than 0; of an even sample where there are many."""
     labels = [case.label for case in cases if case.label]
     if not labels:
-        raise UserError(f"{folder} has no label, so its regions are unknown: label at least one case.")
+        raise UserError(
+            f"{folder} has no label, so its regions are unknown: label at least one case."
+        )
     step = ceil(len(labels) * prod(read_grid(labels[0]).shape) / MOST_VOXELS)
-    values = sorted(set().union(*(_values(label, _changed(label)) for label in labels[::step])) - {0})
+    values = sorted(
+        set().union(*(_values(label, _changed(label)) for label in labels[::step])) - {0}
+    )
     if not values:
-        raise UserError(f"{labels[0]} and all other labels are empty: give at least one that is not.")
+        raise UserError(
+            f"{labels[0]} and all other labels are empty: give at least one that is not."
+        )
     return values
 
 
@@ -58,7 +66,11 @@ def _values(label: Path, changed: int) -> frozenset[int]:
     """The values of a label; read once as long as its time of change stays the same."""
     values = np.unique(read_image(label).values)
     if len(values) > MOST_VALUES:
-        raise UserError(f"{label} has {len(values)} different values, so it is no label map: export it again as one.")
+        raise UserError(
+            f"{label} has {len(values)} different values, so it is no label map: export it again as one."
+        )
     if not (np.isfinite(values).all() and (values == values.round()).all()):
-        raise UserError(f"{label} has values that are no whole numbers, so it is no label map: export it again as one.")
+        raise UserError(
+            f"{label} has values that are no whole numbers, so it is no label map: export it again as one."
+        )
     return frozenset(int(value) for value in values)

@@ -30,7 +30,11 @@ def recognises(folder: Path) -> bool:
     """A `dataset.json` that names modalities, as nnU-Net v2 no longer does."""
     file = folder / "dataset.json"
     try:
-        return file.is_file() and "modality" in (found := nnunet.contents(file)) and "channel_names" not in found
+        return (
+            file.is_file()
+            and "modality" in (found := nnunet.contents(file))
+            and "channel_names" not in found
+        )
     except UserError:  # nnU-Net's layout says what is wrong with it
         return False
 
@@ -40,7 +44,9 @@ def read(folder: Path) -> Dataset:
     file = folder / "dataset.json"
     description: Description = nnunet.described(Description, file)
     _check_lists(folder, description)
-    task = Task(tuple(name for _, name in sorted(description.modality.items())), _regions(description, file))
+    task = Task(
+        tuple(name for _, name in sorted(description.modality.items())), _regions(description, file)
+    )
     training = _cases(folder, "Tr", description) + _cases(folder, "Un", description)
     test = _cases(folder, "Ts", description)
     if not training and not test:
@@ -49,9 +55,13 @@ def read(folder: Path) -> Dataset:
 
 
 def _regions(description: Description, file: Path) -> tuple[Region, ...]:
-    regions = tuple(Region(name, (value,), value) for value, name in sorted(description.labels.items()) if value)
+    regions = tuple(
+        Region(name, (value,), value) for value, name in sorted(description.labels.items()) if value
+    )
     if not regions or not description.modality:
-        raise UserError(f"{file} must name at least one modality and one label other than 0: add them.")
+        raise UserError(
+            f"{file} must name at least one modality and one label other than 0: add them."
+        )
     return regions
 
 
@@ -59,7 +69,9 @@ def _cases(folder: Path, part: str, description: Description) -> tuple[Case, ...
     if _numbered(folder):
         return nnunet.numbered_cases(folder, part, _as_nnunet(folder, description))
     cases = pair(images_in(folder / f"images{part}"), images_in(folder / f"labels{part}"))
-    return tuple(replace(case, subject=description.subjects.get(case.name, case.name)) for case in cases)
+    return tuple(
+        replace(case, subject=description.subjects.get(case.name, case.name)) for case in cases
+    )
 
 
 def _numbered(folder: Path) -> bool:
@@ -72,7 +84,9 @@ def _numbered(folder: Path) -> bool:
 def _as_nnunet(folder: Path, description: Description) -> nnunet.Description:
     label = images_in(folder / "labelsTr")[0]
     channels = {str(number): name for number, name in description.modality.items()}
-    return nnunet.Description(channels, {}, label.name.removeprefix(stem(label)), [], description.subjects)
+    return nnunet.Description(
+        channels, {}, label.name.removeprefix(stem(label)), [], description.subjects
+    )
 
 
 def _check_lists(folder: Path, description: Description) -> None:
@@ -82,4 +96,6 @@ def _check_lists(folder: Path, description: Description) -> None:
             file = folder / str(name)
             numbered = file.with_name(file.name.replace(".", "_0000.", 1))
             if not file.exists() and not numbered.exists():  # a DICOM series is a folder
-                raise UserError(f"{file} is missing: dataset.json lists it, so add it or take it off the list.")
+                raise UserError(
+                    f"{file} is missing: dataset.json lists it, so add it or take it off the list."
+                )

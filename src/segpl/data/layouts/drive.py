@@ -15,7 +15,9 @@ TASK = Task(channels=("red", "green", "blue"), regions=(Region("vessel", (255,),
 
 def recognises(folder: Path) -> bool:
     """Photographs with the first observer's drawings beside them."""
-    return (folder / "training" / "images").is_dir() and (folder / "training" / "1st_manual").is_dir()
+    return (folder / "training" / "images").is_dir() and (
+        folder / "training" / "1st_manual"
+    ).is_dir()
 
 
 def read(folder: Path) -> Dataset:

@@ -11,7 +11,9 @@ from segpl.data.layouts.contents import task_of
 from segpl.foundation.errors import UserError
 
 NAME = "manifest"
-DESCRIPTION = "one CSV file with the columns subject, case, image (or one per channel), label, split"
+DESCRIPTION = (
+    "one CSV file with the columns subject, case, image (or one per channel), label, split"
+)
 
 RESERVED = ("subject", "case", "image", "label", "split")
 TEST = {"": False, "train": False, "training": False, "test": True}
@@ -63,11 +65,19 @@ def read(folder: Path) -> Dataset:
     """The data set that the manifest lists; a case without a label is unlabelled."""
     files = _manifests(folder)
     if len(files) > 1:
-        raise UserError(f"{files[0]} and {files[1]} are both manifests: give the one you mean instead of the folder.")
+        raise UserError(
+            f"{files[0]} and {files[1]} are both manifests: give the one you mean instead of the folder."
+        )
     columns, rows = _table(files[0])
-    channels = ("image",) if "image" in columns else tuple(name for name in columns if name not in RESERVED)
+    channels = (
+        ("image",)
+        if "image" in columns
+        else tuple(name for name in columns if name not in RESERVED)
+    )
     if "case" not in columns or not channels:
-        raise UserError(f"{files[0]} needs the column case, and image or one column per channel: add what is missing.")
+        raise UserError(
+            f"{files[0]} needs the column case, and image or one column per channel: add what is missing."
+        )
     cases = _cases(rows, channels)
     training = tuple(case for case, test in cases if not test)
     test = tuple(case for case, test in cases if test)
@@ -107,7 +117,9 @@ def _table(file: Path) -> tuple[list[str], list[Row]]:
     lines = _lines(file)
     columns = _columns(lines)
     if "" in columns or len(set(columns)) < len(columns):
-        raise UserError(f"{file} has columns without a name or with the same name: name each of them.")
+        raise UserError(
+            f"{file} has columns without a name or with the same name: name each of them."
+        )
     return columns, list(_rows(file, columns, lines))
 
 
@@ -119,8 +131,14 @@ def _rows(file: Path, columns: list[str], lines: list[str]) -> Iterator[Row]:
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) != len(columns):
-            raise UserError(f"{where} has {len(cells)} cells, but there are {len(columns)} columns: mend the line.")
-        yield Row(where, file.parent, {name: cell.strip() for name, cell in zip(columns, cells, strict=True)})
+            raise UserError(
+                f"{where} has {len(cells)} cells, but there are {len(columns)} columns: mend the line."
+            )
+        yield Row(
+            where,
+            file.parent,
+            {name: cell.strip() for name, cell in zip(columns, cells, strict=True)},
+        )
 
 
 def _cases(rows: list[Row], channels: tuple[str, ...]) -> list[tuple[Case, bool]]:
@@ -128,6 +146,8 @@ def _cases(rows: list[Row], channels: tuple[str, ...]) -> list[tuple[Case, bool]
     for row in rows:
         case = row.case(channels)
         if case.name in cases:
-            raise UserError(f"{row.where}: case {case.name} is on an earlier line too: rename one of them.")
+            raise UserError(
+                f"{row.where}: case {case.name} is on an earlier line too: rename one of them."
+            )
         cases[case.name] = case, row.is_test()
     return list(cases.values())

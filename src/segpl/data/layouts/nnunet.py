@@ -39,7 +39,9 @@ def read(folder: Path) -> Dataset:
     training = numbered_cases(folder, "Tr", description) + numbered_cases(folder, "Un", description)
     test = numbered_cases(folder, "Ts", description)
     if not training and not test:
-        raise UserError(f"{folder} holds no image that ends in {description.file_ending}: put some into imagesTr.")
+        raise UserError(
+            f"{folder} holds no image that ends in {description.file_ending}: put some into imagesTr."
+        )
     return Dataset(folder, task, training, test, layout=NAME)
 
 
@@ -47,7 +49,9 @@ def _in_order(channels: dict[str, str], file: Path) -> tuple[str, ...]:
     """The names of the channels in the order of their numbers, which need not be that of the file."""
     numbers = [str(number) for number in range(len(channels))]
     if set(channels) != set(numbers):
-        raise UserError(f"{file}: the channels are numbered {', '.join(channels)}: number them 0, 1 and so on.")
+        raise UserError(
+            f"{file}: the channels are numbered {', '.join(channels)}: number them 0, 1 and so on."
+        )
     return tuple(channels[number] for number in numbers)
 
 
@@ -58,7 +62,9 @@ def contents(file: Path) -> dict[str, Any]:
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{file} is not valid JSON ({error}): mend it.") from None
     if not isinstance(found, dict):
-        raise UserError(f"{file} must hold an object with channel_names, labels and file_ending, as nnU-Net v2 has it.")
+        raise UserError(
+            f"{file} must hold an object with channel_names, labels and file_ending, as nnU-Net v2 has it."
+        )
     return found
 
 
@@ -74,7 +80,9 @@ def _description(file: Path) -> Description:
     if not description.channel_names:
         raise UserError(f"{file}: channel_names is empty: name at least one channel.")
     if not description.file_ending.startswith("."):
-        raise UserError(f"{file}: file_ending is {description.file_ending!r}: begin it with a dot, as in .nii.gz.")
+        raise UserError(
+            f"{file}: file_ending is {description.file_ending!r}: begin it with a dot, as in .nii.gz."
+        )
     return description
 
 
@@ -89,15 +97,22 @@ def _regions(description: Description, file: Path) -> tuple[Region, ...]:
     wrong = [name for name, value in values.items() if not value or 0 in value]
     if not values or wrong:
         name = wrong[0] if wrong else "labels"
-        raise UserError(f"{file}: {name} names no value of its own: give every region values other than 0.")
+        raise UserError(
+            f"{file}: {name} names no value of its own: give every region values other than 0."
+        )
     paint = description.regions_class_order or [value[0] for value in values.values()]
     if len(paint) != len(values):
-        raise UserError(f"{file} has {len(values)} regions but {len(paint)} values in regions_class_order: match them.")
+        raise UserError(
+            f"{file} has {len(values)} regions but {len(paint)} values in regions_class_order: match them."
+        )
     if len(set(paint)) < len(paint):
         raise UserError(
             f"{file}: regions that overlap must be told apart in a mask: give regions_class_order, one value for each."
         )
-    return tuple(Region(name, value, shown) for (name, value), shown in zip(values.items(), paint, strict=True))
+    return tuple(
+        Region(name, value, shown)
+        for (name, value), shown in zip(values.items(), paint, strict=True)
+    )
 
 
 def numbered_cases(folder: Path, part: str, description: Description) -> tuple[Case, ...]:
@@ -110,11 +125,22 @@ def numbered_cases(folder: Path, part: str, description: Description) -> tuple[C
         wanted = tuple(images / f"{name}_{channel:04d}{ending}" for channel in range(channels))
         for file in (*wanted, *files):
             if file not in files:
-                raise UserError(f"{file} is missing: dataset.json names {channels} channels, so add it.")
+                raise UserError(
+                    f"{file} is missing: dataset.json names {channels} channels, so add it."
+                )
             if file not in wanted:
-                raise UserError(f"{file} is one channel too many: dataset.json names {channels}, so remove or name it.")
+                raise UserError(
+                    f"{file} is one channel too many: dataset.json names {channels}, so remove or name it."
+                )
         label = labels / f"{name}{ending}"
-        cases.append(Case(name, description.subjects.get(name, name), wanted, label if label.is_file() else None))
+        cases.append(
+            Case(
+                name,
+                description.subjects.get(name, name),
+                wanted,
+                label if label.is_file() else None,
+            )
+        )
     for label in _visible(labels, ending):
         if label.name.removesuffix(ending) not in found:
             raise UserError(f"{label} has no image in {images}: add the image or remove the label.")

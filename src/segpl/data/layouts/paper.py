@@ -19,7 +19,9 @@ def recognises(folder: Path) -> bool:
 
 def read(folder: Path) -> Dataset:
     """The data set in `folder`; its validation cases, if any, count among those that we choose ours from."""
-    training = tuple(case for part in ("labelled", "validation", "unlabelled") for case in _cases(folder / part))
+    training = tuple(
+        case for part in ("labelled", "validation", "unlabelled") for case in _cases(folder / part)
+    )
     test = _cases(folder / "test")
     return Dataset(folder, task_of(folder, training, test), training, test, layout=NAME)
 

@@ -47,15 +47,21 @@ def write_phantoms(task: Task, folder: Path, subjects: int = 24, seed: int = 0) 
             label = None if part == "Un" else phantom.label
             where = affine(phantom.label.shape, phantom.spacing)
             write_case(place, part, f"{task}_{subject:03}", channels, label, where)
-        words = f"Phantoms, not patients: {subjects} made-up subjects drawn by segpl with seed {seed}."
-        write_description(place, TASKS[task], subjects // 3, name=f"{task} phantoms", description=words)
+        words = (
+            f"Phantoms, not patients: {subjects} made-up subjects drawn by segpl with seed {seed}."
+        )
+        write_description(
+            place, TASKS[task], subjects // 3, name=f"{task} phantoms", description=words
+        )
     return folder
 
 
 def check(folder: Path, subjects: int) -> None:
     """Refuse what cannot be written, before anything is."""
     if subjects < 3:
-        raise UserError(f"Phantoms need at least 3 subjects (labelled, unlabelled and test), not {subjects}.")
+        raise UserError(
+            f"Phantoms need at least 3 subjects (labelled, unlabelled and test), not {subjects}."
+        )
     if folder.exists() and any(folder.iterdir()):
         raise UserError(f"The folder {folder} is not empty: delete it or name another one.")
 

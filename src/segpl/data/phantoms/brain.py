@@ -6,7 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from segpl.data.phantoms.fields import Grid, direction, ellipsoid, occupancy, paint, smooth_field, tubes, walk
+from segpl.data.phantoms.fields import (
+    Grid,
+    direction,
+    ellipsoid,
+    occupancy,
+    paint,
+    smooth_field,
+    tubes,
+    walk,
+)
 
 GRID = Grid((96, 96, 24), (2.0, 2.0, 6.0))
 PIXEL = 2.0
@@ -39,7 +48,9 @@ class Brain(NamedTuple):
 
 def contrasts(rng: np.random.Generator) -> dict[str, np.ndarray]:
     """How bright each tissue is in each modality of this subject."""
-    return {tissue: np.array(values) + rng.normal(0, 0.035, 4) for tissue, values in TISSUES.items()}
+    return {
+        tissue: np.array(values) + rng.normal(0, 0.035, 4) for tissue, values in TISSUES.items()
+    }
 
 
 def grow(rng: np.random.Generator, where: tuple[np.ndarray, ...]) -> Brain:
@@ -58,7 +69,9 @@ def grow(rng: np.random.Generator, where: tuple[np.ndarray, ...]) -> Brain:
 def sulci(rng: np.random.Generator, where: tuple[np.ndarray, ...], head: np.ndarray) -> np.ndarray:
     """The distance to the nearest fold of the surface or to the cleft between the hemispheres."""
     width = 6.0
-    folds = width * np.abs(smooth_field(rng, GRID, width)) + np.maximum(head - rng.uniform(12, 20), 0)
+    folds = width * np.abs(smooth_field(rng, GRID, width)) + np.maximum(
+        head - rng.uniform(12, 20), 0
+    )
     cleft = np.abs(where[0] + 1.5 * smooth_field(rng, GRID, 20)) + np.maximum(head - 26, 0)
     return np.minimum(folds, cleft)
 
@@ -93,8 +106,13 @@ def old_lesions(rng: np.random.Generator, ventricles: np.ndarray, head: np.ndarr
 
 def vessels(rng: np.random.Generator) -> np.ndarray:
     """Vessels that take up contrast agent, and the sinus along the back of the midline."""
-    starts = [direction(rng) * rng.uniform(0.2, 0.8) * (58, 72, 48) for _ in range(rng.integers(6, 14))]
-    paths = [walk(rng, start, direction(rng) * (1, 1, 0.6), rng.uniform(15, 50), 0.15) for start in starts]
+    starts = [
+        direction(rng) * rng.uniform(0.2, 0.8) * (58, 72, 48) for _ in range(rng.integers(6, 14))
+    ]
+    paths = [
+        walk(rng, start, direction(rng) * (1, 1, 0.6), rng.uniform(15, 50), 0.15)
+        for start in starts
+    ]
     radii = [np.full(len(path), rng.uniform(0.8, 1.6)) for path in paths]
     angles = np.linspace(0.5, 1.25, 160) * np.pi
     paths.append(np.stack([0 * angles, 79 * np.cos(angles), 61 * np.sin(angles)], axis=1))

@@ -30,7 +30,10 @@ class Grid(NamedTuple):
 
     def coordinates(self) -> tuple[np.ndarray, ...]:
         """x, y and z of every voxel in millimetres, each along its own axis and ready to broadcast."""
-        axes = [(np.arange(n) - (n - 1) / 2) * width for n, width in zip(self.shape, self.spacing, strict=True)]
+        axes = [
+            (np.arange(n) - (n - 1) / 2) * width
+            for n, width in zip(self.shape, self.spacing, strict=True)
+        ]
         return tuple(np.meshgrid(*axes, indexing="ij", sparse=True))
 
     def voxels(self, points: np.ndarray) -> np.ndarray:
@@ -47,7 +50,9 @@ def smooth_field(rng: np.random.Generator, grid: Grid, scale: float) -> np.ndarr
     """A Gaussian random field of mean 0 and variance 1 at every voxel, smooth over `scale` millimetres."""
     weights = [_spread(axis.ravel(), scale) for axis in grid.coordinates()]
     field = rng.standard_normal([w.shape[1] for w in weights])
-    for w in weights:  # contracts the first axis and appends the new one: after three turns the order is back
+    for w in (
+        weights
+    ):  # contracts the first axis and appends the new one: after three turns the order is back
         field = np.tensordot(field, w, axes=(0, 1))
     return field.astype(np.float32)
 
@@ -72,7 +77,12 @@ def ellipsoid(where: tuple[np.ndarray, ...], centre: np.ndarray, radii: np.ndarr
 
 
 def walk(
-    rng: np.random.Generator, start: np.ndarray, heading: np.ndarray, length: float, wander: float, pace: float = 0.5
+    rng: np.random.Generator,
+    start: np.ndarray,
+    heading: np.ndarray,
+    length: float,
+    wander: float,
+    pace: float = 0.5,
 ) -> np.ndarray:
     """A meandering path [steps, 3] of `pace` millimetres a step; `wander` is how far it turns in a millimetre."""
     steps = max(2, round(length / pace))
@@ -90,7 +100,9 @@ def tubes(grid: Grid, points: np.ndarray, radii: np.ndarray, margin: float) -> n
     return depth
 
 
-def _stamp(depth: np.ndarray, grid: Grid, points: np.ndarray, radii: np.ndarray, reach: float) -> None:
+def _stamp(
+    depth: np.ndarray, grid: Grid, points: np.ndarray, radii: np.ndarray, reach: float
+) -> None:
     """Deepen `depth`, in place, by balls that all fit into the same neighbourhood of their centres."""
     middle, flat = grid.voxels(points), np.zeros((len(points), 1), int)
     squares = np.zeros((len(points), 1), np.float32)
@@ -99,7 +111,9 @@ def _stamp(depth: np.ndarray, grid: Grid, points: np.ndarray, radii: np.ndarray,
         at = middle[:, [axis]] + np.arange(-near, near + 1)
         square = ((at - (n - 1) / 2) * width - points[:, [axis]]) ** 2
         square[(at < 0) | (at >= n)] = np.inf  # infinitely far away, so that it changes nothing
-        squares = (squares[:, :, None] + square[:, None].astype(np.float32)).reshape(len(points), -1)
+        squares = (squares[:, :, None] + square[:, None].astype(np.float32)).reshape(
+            len(points), -1
+        )
         flat = (flat[:, :, None] * n + np.clip(at, 0, n - 1)[:, None]).reshape(len(points), -1)
     np.maximum.at(depth.reshape(-1), flat, radii[:, None].astype(np.float32) - np.sqrt(squares))
 

@@ -7,7 +7,15 @@ from typing import NamedTuple
 import numpy as np
 
 from segpl.data.phantoms.brain import GRID, PIXEL, Brain, contrasts, grow, shade
-from segpl.data.phantoms.fields import Phantom, direction, ellipsoid, generator, occupancy, paint, smooth_field
+from segpl.data.phantoms.fields import (
+    Phantom,
+    direction,
+    ellipsoid,
+    generator,
+    occupancy,
+    paint,
+    smooth_field,
+)
 
 
 class Growth(NamedTuple):
@@ -68,11 +76,17 @@ def blob(growth: Growth, size: float) -> np.ndarray:
 
 def infiltrate(rng: np.random.Generator, growth: Growth, brain: Brain) -> Regions:
     """Warp the blobs into a tumour that spreads along white matter and stops at fluid and at the surface."""
-    ragged = float(np.min(growth.radii)) * (0.22 * smooth_field(rng, GRID, 10) + 0.1 * smooth_field(rng, GRID, 5))
+    ragged = float(np.min(growth.radii)) * (
+        0.22 * smooth_field(rng, GRID, 10) + 0.1 * smooth_field(rng, GRID, 5)
+    )
     whole = blob(growth, 1) + ragged - 3 * occupancy(brain.grey, 4)
     whole = np.minimum.reduce([whole, -brain.ventricles, brain.head - 2])
-    core = np.minimum(blob(growth, growth.core) + 0.6 * ragged + 1.5 * smooth_field(rng, GRID, 6), whole - 2)
-    rim = growth.rim * (1 + 0.6 * smooth_field(rng, GRID, 9)) - core  # a shell of uneven thickness, with gaps
+    core = np.minimum(
+        blob(growth, growth.core) + 0.6 * ragged + 1.5 * smooth_field(rng, GRID, 6), whole - 2
+    )
+    rim = (
+        growth.rim * (1 + 0.6 * smooth_field(rng, GRID, 9)) - core
+    )  # a shell of uneven thickness, with gaps
     return Regions(whole, core, np.minimum(core, rim))
 
 

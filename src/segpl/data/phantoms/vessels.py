@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from segpl.data.phantoms.fields import Grid, Phantom, direction, generator, occupancy, paint, smooth_field, tubes, walk
+from segpl.data.phantoms.fields import (
+    Grid,
+    Phantom,
+    direction,
+    generator,
+    occupancy,
+    paint,
+    smooth_field,
+    tubes,
+    walk,
+)
 
 GRID = Grid((96, 96, 48), (0.8, 0.8, 1.0))
 VOXEL = 0.8
@@ -53,16 +63,25 @@ def entrance(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     half = GRID.size / 2
     start = np.array([-half[0], *rng.uniform(-0.8, 0.8, 2) * half[1:]])
     if rng.random() < 0.4:
-        start = np.array([rng.uniform(-0.8, 0.2), rng.choice([-1, 1]), rng.uniform(-0.8, 0.8)]) * half
+        start = (
+            np.array([rng.uniform(-0.8, 0.2), rng.choice([-1, 1]), rng.uniform(-0.8, 0.8)]) * half
+        )
     heading = np.array([0.3 * half[0], 0, 0]) - start
     return start, heading / np.linalg.norm(heading)
 
 
 def branch(
-    rng: np.random.Generator, start: np.ndarray, heading: np.ndarray, radius: float, thinnest: float, level: int = 0
+    rng: np.random.Generator,
+    start: np.ndarray,
+    heading: np.ndarray,
+    radius: float,
+    thinnest: float,
+    level: int = 0,
 ) -> Tree:
     """A vessel and, recursively, those it divides into; the cubes of their radii add up to its own (Murray's law)."""
-    path = walk(rng, start, heading, radius * rng.uniform(3, 8) + 5, 0.12, pace=max(0.4, radius / 3))
+    path = walk(
+        rng, start, heading, radius * rng.uniform(3, 8) + 5, 0.12, pace=max(0.4, radius / 3)
+    )
     tapered = np.linspace(radius, 0.92 * radius, len(path))
     tree: Tree = [(path, np.maximum(tapered, thinnest))]
     if radius < thinnest or level > 11 or (np.abs(path[-1]) > GRID.size / 2 + 2).any():
@@ -70,7 +89,14 @@ def branch(
     onward = (path[-1] - path[0]) / np.linalg.norm(path[-1] - path[0])
     share, sideways = rng.uniform(0.1, 0.5), direction(rng)
     for part, turn in ((share, 0.9), (1 - share, -0.9 * share)):
-        tree += branch(rng, path[-1], onward + turn * sideways, 0.92 * radius * part ** (1 / 3), thinnest, level + 1)
+        tree += branch(
+            rng,
+            path[-1],
+            onward + turn * sideways,
+            0.92 * radius * part ** (1 / 3),
+            thinnest,
+            level + 1,
+        )
     return tree
 
 
@@ -85,7 +111,9 @@ def gather(tree: Tree) -> tuple[np.ndarray, np.ndarray]:
 def parenchyma(rng: np.random.Generator) -> np.ndarray:
     """Aerated lung [1, X, Y, Z]: denser towards the back, mottled at two scales."""
     _, y, _ = GRID.coordinates()
-    mottle = rng.uniform(10, 35) * smooth_field(rng, GRID, 2) + rng.uniform(10, 40) * smooth_field(rng, GRID, 12)
+    mottle = rng.uniform(10, 35) * smooth_field(rng, GRID, 2) + rng.uniform(10, 40) * smooth_field(
+        rng, GRID, 12
+    )
     return (rng.uniform(-890, -810) - rng.uniform(0, 1.2) * y + mottle)[None].astype(np.float32)
 
 
@@ -114,7 +142,12 @@ def airways(rng: np.random.Generator) -> np.ndarray:
 def nodules(rng: np.random.Generator) -> np.ndarray:
     """A handful of small round lesions."""
     count = rng.integers(4, 12)
-    return tubes(GRID, rng.uniform(-0.45, 0.45, (count, 3)) * GRID.size, rng.uniform(1.2, 4, count), margin=VOXEL / 2)
+    return tubes(
+        GRID,
+        rng.uniform(-0.45, 0.45, (count, 3)) * GRID.size,
+        rng.uniform(1.2, 4, count),
+        margin=VOXEL / 2,
+    )
 
 
 def fissure(rng: np.random.Generator) -> np.ndarray:
@@ -128,7 +161,9 @@ def fissure(rng: np.random.Generator) -> np.ndarray:
 def ribs(rng: np.random.Generator, wall: np.ndarray) -> np.ndarray:
     """Bone that crosses the chest wall aslant."""
     _, y, z = GRID.coordinates()
-    stripes = 4 * np.cos((z + rng.uniform(-0.5, 0.5) * y) / rng.uniform(4, 6) + rng.uniform(0, 6)) - 1
+    stripes = (
+        4 * np.cos((z + rng.uniform(-0.5, 0.5) * y) / rng.uniform(4, 6) + rng.uniform(0, 6)) - 1
+    )
     return np.minimum(stripes, 2.5 - np.abs(wall - 5))
 
 

@@ -42,7 +42,12 @@ from segpl.rundir import RANK_FILE
 __all__ = ["write_report"]
 
 PAGE, FIGURES = "report.html", "report-figures"
-PALETTE = {"wrong": FALSE_POSITIVE, "right": TRUE_POSITIVE, "missed": FALSE_NEGATIVE, "truth": TRUTH}
+PALETTE = {
+    "wrong": FALSE_POSITIVE,
+    "right": TRUE_POSITIVE,
+    "missed": FALSE_NEGATIVE,
+    "truth": TRUTH,
+}
 
 
 def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
@@ -63,9 +68,18 @@ def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
         "sure": certainty_table(material),
         "cost": cost_table(material),
     }
-    viewer = {"cases": shown.cases, "levels": LEVELS, "colours": PALETTE, "regions": _regions(material)}
+    viewer = {
+        "cases": shown.cases,
+        "levels": LEVELS,
+        "colours": PALETTE,
+        "regions": _regions(material),
+    }
     more = len(material.methods) - METHODS
-    left_out = [f"Pictures show {METHODS} methods; {more} more {verb(more, 'is', 'are')} left out."] if more > 0 else []
+    left_out = (
+        [f"Pictures show {METHODS} methods; {more} more {verb(more, 'is', 'are')} left out."]
+        if more > 0
+        else []
+    )
     page = _template().render(
         title=", ".join(folder.resolve().name for folder in folders),
         headline=headline(material, standing.best),
@@ -107,7 +121,9 @@ def _template() -> jinja2.Template:
 def _assets() -> dict[str, Markup | str]:
     """Style and script, and the hash that lets this script run and no other."""
     folder = files("segpl.reporting.page") / "template"
-    style, script = (Markup((folder / name).read_text(encoding="utf-8")) for name in ("page.css", "page.js"))
+    style, script = (
+        Markup((folder / name).read_text(encoding="utf-8")) for name in ("page.css", "page.js")
+    )
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return {"style": style, "script": script, "script_hash": f"sha256-{digest}"}
 
@@ -124,7 +140,9 @@ def _rankings(material: Material) -> list[dict[str, Any]]:
     for place in places:
         file = place / RANK_FILE
         if file.is_file() and file.stat().st_size:
-            rankings.append({"table": ranking_table(file), "picture": _picture(file.with_name("rank.png"))})
+            rankings.append(
+                {"table": ranking_table(file), "picture": _picture(file.with_name("rank.png"))}
+            )
     return rankings
 
 

@@ -8,7 +8,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from segpl.reporting.material import Material
-from segpl.reporting.page.confidence import draw_price, draw_reliability, draw_risk, price, reliability, risk
+from segpl.reporting.page.confidence import (
+    draw_price,
+    draw_reliability,
+    draw_risk,
+    price,
+    reliability,
+    risk,
+)
 from segpl.reporting.page.learning import course, draw_course, draw_thresholds, thresholds
 from segpl.reporting.page.pictures import draw_doubts, draw_levels, draw_masks, draw_temperatures
 from segpl.reporting.page.quality import (

@@ -20,7 +20,11 @@ def reliability(material: Material) -> pd.DataFrame:
         return pd.DataFrame()
     place = np.minimum((rows["x"].astype(float) * BINS).astype(int), BINS - 1)
     weighted = rows.assign(bin=place, x=rows["x"] * rows["voxels"], y=rows["y"] * rows["voxels"])
-    sums = weighted.groupby([*CELL, "curve", "bin"], sort=True)[["x", "y", "voxels"]].sum().reset_index()
+    sums = (
+        weighted.groupby([*CELL, "curve", "bin"], sort=True)[["x", "y", "voxels"]]
+        .sum()
+        .reset_index()
+    )
     return sums.assign(x=sums["x"] / sums["voxels"], y=sums["y"] / sums["voxels"])
 
 
@@ -60,7 +64,9 @@ def draw_risk(numbers: pd.DataFrame) -> Figure:
     figure, parts = panels(numbers)
     for axis, part in parts:
         for method, look, line in lines(part):
-            axis.plot(line["x"], line["y"], color=look.color, ls=look.linestyle, lw=1.5, label=method)
+            axis.plot(
+                line["x"], line["y"], color=look.color, ls=look.linestyle, lw=1.5, label=method
+            )
         axis.set(xlabel="surest voxels, % of all", ylabel="wrong among them, %", ylim=(0, None))
     return legend(figure)
 
@@ -95,6 +101,13 @@ def draw_price(numbers: pd.DataFrame) -> Figure:
     figure, parts = panels(numbers)
     for axis, part in parts:
         for method, look, points in lines(part):
-            axis.scatter(points["seconds"], points["iou"], color=look.color, marker=look.marker, s=32, label=method)
+            axis.scatter(
+                points["seconds"],
+                points["iou"],
+                color=look.color,
+                marker=look.marker,
+                s=32,
+                label=method,
+            )
         axis.set(xlabel="seconds of training", ylabel="mean IoU %", xlim=(0, None))
     return legend(figure)

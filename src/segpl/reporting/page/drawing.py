@@ -65,12 +65,16 @@ def draw_pictures(material: Material, cases: dict[str, Case], folder: Path) -> l
     for picture in track(PICTURES, "Drawing pictures"):
         wanted = picture.choose(list(cases))
         scans |= {name: read_scan(material, cases[name]) for name in wanted if name not in scans}
-        found = [scan for name in wanted if (scan := scans[name]) is not None and picture.shows(scan)]
+        found = [
+            scan for name in wanted if (scan := scans[name]) is not None and picture.shows(scan)
+        ]
         if not found:
             continue
         content = _painted(picture, found)
         write_bytes(folder / f"{picture.name}.png", content)
-        rows = material.clean[(material.clean["metric"] == "iou") & material.clean["case"].isin(wanted)]
+        rows = material.clean[
+            (material.clean["metric"] == "iou") & material.clean["case"].isin(wanted)
+        ]
         write_text(folder / f"{picture.name}.csv", rows.to_csv(index=False))
         source = f"data:image/png;base64,{base64.b64encode(content).decode()}"
         shown.append(Drawn(picture, *_files(picture, folder, "png"), source=source))
@@ -85,7 +89,9 @@ def inline(svg: bytes, plot: Plot) -> Markup:
     own = partial(re.sub, r'(\sid="|href="#|url\(#)', rf"\g<1>{plot.name}-")
     text = re.sub(r"<[^>]*>", lambda tag: own(tag[0]), text)
     label = Markup('<svg role="img" aria-label="{}" class="plot"').format(plot.alt)
-    return Markup(re.sub(r"<svg", str(label), text, count=1))  # matplotlib has escaped all text in it
+    return Markup(
+        re.sub(r"<svg", str(label), text, count=1)
+    )  # matplotlib has escaped all text in it
 
 
 def _files(one: Plot | Picture, folder: Path, ending: str) -> tuple[str, str]:
@@ -105,6 +111,10 @@ def _painted(picture: Picture, scans: Sequence[Scan]) -> bytes:
 def _saved(figure: Figure, form: str) -> bytes:
     stream = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has other fonts to draw it with
-        figure.savefig(stream, format=form, dpi=DOTS, metadata={"Date": None} if form == "svg" else None)
+        warnings.filterwarnings(
+            "ignore", "Glyph .* missing"
+        )  # the browser has other fonts to draw it with
+        figure.savefig(
+            stream, format=form, dpi=DOTS, metadata={"Date": None} if form == "svg" else None
+        )
     return stream.getvalue()

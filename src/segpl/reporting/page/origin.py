@@ -35,21 +35,33 @@ def origin(material: Material) -> Origin:
     entries = [(run, entry[-1]) for run in material.runs if (entry := run.read(PROVENANCE_FILE))]
     facts = {
         "data folder": _all(run.settings.get("data", "") for run in material.runs),
-        "data fingerprint": _all(entry.get("data", {}).get("fingerprint", "") for _, entry in entries),
-        "hash of the code": _all(entry.get("code", "not recorded by these runs") for _, entry in entries),
+        "data fingerprint": _all(
+            entry.get("data", {}).get("fingerprint", "") for _, entry in entries
+        ),
+        "hash of the code": _all(
+            entry.get("code", "not recorded by these runs") for _, entry in entries
+        ),
         "versions": _all(_versions(entry) for _, entry in entries),
         "machine": _all(_machine(entry) for _, entry in entries),
         "seeds": _all(run.seed for run in material.runs),
-        "started": f"{min(stamps)} to {max(stamps)}" if (stamps := [e.get("started", "") for _, e in entries]) else "",
+        "started": f"{min(stamps)} to {max(stamps)}"
+        if (stamps := [e.get("started", "") for _, e in entries])
+        else "",
         "choice of weights": CHOICE_OF_WEIGHTS,
     }
     flat = {run.name: dict(_flat(run.settings)) for run in material.runs}
     keys = list(dict.fromkeys(key for settings in flat.values() for key in settings))
-    differing = [key for key in keys if len({settings.get(key, "") for settings in flat.values()}) > 1]
-    shared = {key: yaml.safe_load(next(iter(flat.values()))[key]) for key in keys if key not in differing}
+    differing = [
+        key for key in keys if len({settings.get(key, "") for settings in flat.values()}) > 1
+    ]
+    shared = {
+        key: yaml.safe_load(next(iter(flat.values()))[key]) for key in keys if key not in differing
+    }
     tables = [_differences(flat, differing), _splits(material)]
     text = yaml.safe_dump(shared, sort_keys=False, allow_unicode=True, default_flow_style=None)
-    return Origin({key: said for key, said in facts.items() if said}, text, tables, list(_commands(material)))
+    return Origin(
+        {key: said for key, said in facts.items() if said}, text, tables, list(_commands(material))
+    )
 
 
 def _all(values: Iterator[Any] | Any) -> str:
@@ -101,7 +113,9 @@ def _splits(material: Material) -> Table:
     rows = [[", ".join(names), *cases] for cases, names in runs_of.items()]
     titles = ("runs", *(f"{part} cases" for part in SPLIT_PARTS), "test subjects")
     columns = [text_column(title, wraps=True) for title in titles]
-    return Table("Who learnt, who validated, who tested", columns, [rows], ["Splits are by subject."])
+    return Table(
+        "Who learnt, who validated, who tested", columns, [rows], ["Splits are by subject."]
+    )
 
 
 def _commands(material: Material) -> Iterator[str]:

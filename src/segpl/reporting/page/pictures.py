@@ -27,10 +27,15 @@ def draw_masks(scans: Sequence[Scan]) -> Figure:
     figure, axes = _grid(len(scans), ["image", "truth", *methods])
     for row, scan in zip(axes, scans, strict=True):
         z, plane = scan.fullest, scan.image[..., scan.fullest]
-        painted = [scan.truth, *(scan.mask(name) if name in scan.runs else None for name in methods)]
+        painted = [
+            scan.truth,
+            *(scan.mask(name) if name in scan.runs else None for name in methods),
+        ]
         _show(row[0], scan, _rgb(plane))
         for axis, bits in zip(row[1:], painted, strict=True):
-            _show(axis, scan, paint(plane, bits[..., z]) if bits is not None else np.ones((1, 1, 3)))
+            _show(
+                axis, scan, paint(plane, bits[..., z]) if bits is not None else np.ones((1, 1, 3))
+            )
         row[0].set_ylabel(f"{_short(scan.name)}\nslice {z + 1}", fontsize=8)
     names = [str(region["name"]) for region in scans[0].regions]
     return _legend(figure, dict(zip(names, COLOURS, strict=False)))
@@ -54,7 +59,11 @@ def draw_doubts(scans: Sequence[Scan]) -> Figure:
             p = scan.probabilities(name)
             doubt = np.zeros(plane.shape) if p is None else largest_entropy(p[..., z])
             _show(unsure[place], scan, doubt)
-    colours = {"false positive": FALSE_POSITIVE, "true positive": TRUE_POSITIVE, "false negative": FALSE_NEGATIVE}
+    colours = {
+        "false positive": FALSE_POSITIVE,
+        "true positive": TRUE_POSITIVE,
+        "false negative": FALSE_NEGATIVE,
+    }
     return _legend(figure, colours)
 
 
@@ -75,7 +84,10 @@ def draw_temperatures(scans: Sequence[Scan]) -> Figure:
 def draw_levels(scans: Sequence[Scan]) -> Figure:
     """A row a shift: one slice from the image as it is to the strongest level."""
     (scan,) = scans
-    rows = {shift: list(levels.items())[:1] + list(levels.items())[1:][-5:] for shift, levels in scan.levels().items()}
+    rows = {
+        shift: list(levels.items())[:1] + list(levels.items())[1:][-5:]
+        for shift, levels in scan.levels().items()
+    }
     figure, axes = _grid(len(rows), [""] * max(map(len, rows.values())))
     for row, (shift, levels) in zip(axes, rows.items(), strict=True):
         row[0].set_ylabel(shift, fontsize=8)
@@ -86,19 +98,27 @@ def draw_levels(scans: Sequence[Scan]) -> Figure:
     return figure
 
 
-def confidence(per_cent: UInt8[np.ndarray, "*space"], temperature: float) -> Float[np.ndarray, "*space"]:
+def confidence(
+    per_cent: UInt8[np.ndarray, "*space"], temperature: float
+) -> Float[np.ndarray, "*space"]:
     """How sure of its answer a voxel is, from a half to 1, once its logit is divided by a temperature."""
-    q = np.clip(per_cent / 100, 0.005, 0.995)  # whole per cents: 0 and 1 are nearer to these than to what lies beyond
+    q = np.clip(
+        per_cent / 100, 0.005, 0.995
+    )  # whole per cents: 0 and 1 are nearer to these than to what lies beyond
     logit = np.log(q / (1 - q)) / temperature
     return 1 / (1 + np.exp(-np.abs(logit)))
 
 
-def paint(plane: Float[np.ndarray, "rows columns"], bits: UInt8[np.ndarray, "rows columns"]) -> np.ndarray:
+def paint(
+    plane: Float[np.ndarray, "rows columns"], bits: UInt8[np.ndarray, "rows columns"]
+) -> np.ndarray:
     """Regions in colour over the image, later ones on top."""
     shown = _rgb(plane)
     for number in range(8):
         inside = in_region(bits, number)
-        shown[inside] = 0.4 * _rgb(plane)[inside] + 0.6 * np.array(to_rgb(COLOURS[number % len(COLOURS)]))
+        shown[inside] = 0.4 * _rgb(plane)[inside] + 0.6 * np.array(
+            to_rgb(COLOURS[number % len(COLOURS)])
+        )
     return shown
 
 
@@ -109,7 +129,11 @@ def errors(
 ) -> np.ndarray:
     """What a mask gets wrong and right in the first region, in the paper's colours."""
     shown, found, there = _rgb(plane), in_region(mask, 0), in_region(truth, 0)
-    parts = {FALSE_POSITIVE: found & ~there, TRUE_POSITIVE: found & there, FALSE_NEGATIVE: there & ~found}
+    parts = {
+        FALSE_POSITIVE: found & ~there,
+        TRUE_POSITIVE: found & there,
+        FALSE_NEGATIVE: there & ~found,
+    }
     for colour, part in parts.items():
         shown[part] = 0.3 * shown[part] + 0.7 * np.array(to_rgb(colour))
     return shown
@@ -136,7 +160,9 @@ def _grid(rows: int, titles: Sequence[str]) -> tuple[Figure, np.ndarray]:
 def _show(axis: Axes, scan: Scan, picture: np.ndarray) -> None:
     height, width = scan.pixel
     axis.set_axis_on()
-    axis.imshow(picture, cmap="magma", vmin=0, vmax=1, aspect=height / width, interpolation="nearest")
+    axis.imshow(
+        picture, cmap="magma", vmin=0, vmax=1, aspect=height / width, interpolation="nearest"
+    )
     axis.set(xticks=[], yticks=[])
     axis.grid(visible=False)
     axis.spines[:].set_visible(False)

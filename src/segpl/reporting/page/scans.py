@@ -72,13 +72,18 @@ class Scan:
     def levels(self) -> dict[str, dict[float, Path]]:
         """What it looks like under each shift, as pictures of one slice by level, where they were kept."""
         found: dict[str, dict[float, Path]] = {}
-        folders = [scoring(run.folder, run.scoring).measured / file_name(self.name) for run in self.runs.values()]
+        folders = [
+            scoring(run.folder, run.scoring).measured / file_name(self.name)
+            for run in self.runs.values()
+        ]
         files = [file for folder in folders for file in folder.glob("*=*.png")]
         for file in files:
             shift, _, level = file.stem.partition("=")
             found.setdefault(shift, {}).setdefault(float(level), file)
         clean = found.pop("clean", {})
-        return {shift: dict(sorted((clean | levels).items())) for shift, levels in sorted(found.items())}
+        return {
+            shift: dict(sorted((clean | levels).items())) for shift, levels in sorted(found.items())
+        }
 
     def _probabilities_file(self, method: str) -> Path:
         return self.runs[method].volume("probabilities", self.name)
@@ -110,13 +115,17 @@ def find_cases(material: Material, names: Sequence[str]) -> tuple[dict[str, Case
         return {}, [f"No pictures of cases: the data folder {folder} cannot be read here. {error}"]
     known = {case.name: case for case in (*dataset.training, *dataset.test) if case.label}
     found = {name: known[name] for name in names if name in known}
-    return found, [] if found else [f"No pictures of cases: no test case of these runs is in {folder}."]
+    return found, [] if found else [
+        f"No pictures of cases: no test case of these runs is in {folder}."
+    ]
 
 
 def shown_runs(material: Material, case: str) -> dict[str, RunFolder]:
     """The first run of each method, of the smallest budget that has it, with a mask of this case."""
     found: dict[str, RunFolder] = {}
-    for run in sorted(material.runs, key=lambda run: (material.budgets.index(run.budget), run.seed)):
+    for run in sorted(
+        material.runs, key=lambda run: (material.budgets.index(run.budget), run.seed)
+    ):
         if run.method not in found and run.volume("masks", case).is_file():
             found[run.method] = run
     return {method: found[method] for method in material.methods if method in found}
@@ -151,7 +160,9 @@ def _grey(values: Shaped[np.ndarray, "X Y Z"]) -> Float[np.ndarray, "X Y Z"]:
     return np.clip((values.astype(np.float32) - low) / max(high - low, 1e-6), 0, 1)
 
 
-def _bits(label: Shaped[np.ndarray, "X Y Z"], regions: Sequence[Mapping[str, Any]]) -> UInt8[np.ndarray, "X Y Z"]:
+def _bits(
+    label: Shaped[np.ndarray, "X Y Z"], regions: Sequence[Mapping[str, Any]]
+) -> UInt8[np.ndarray, "X Y Z"]:
     bits = np.zeros(label.shape, np.uint8)
     for number, region in enumerate(regions[:8]):
         bits |= np.isin(label, region["values"]).astype(np.uint8) << np.uint8(number)

@@ -75,7 +75,9 @@ def _best(material: Material, values: pd.DataFrame) -> Best:
     )
 
 
-def _cases_worst_first(rows: pd.DataFrame, values: pd.DataFrame, leaders: Collection[Candidate]) -> list[str]:
+def _cases_worst_first(
+    rows: pd.DataFrame, values: pd.DataFrame, leaders: Collection[Candidate]
+) -> list[str]:
     """Ordered by the lowest IoU of a case's subject in the leaders' runs, then by that of the case itself."""
     by_subject = _of(values, leaders).groupby("subject")["value"].min()
     by_case = mean_of_regions(_of(rows, leaders), ["run", "case"]).groupby("case").min()

@@ -43,14 +43,20 @@ class Look(NamedTuple):
 def looks(methods: pd.Series) -> dict[str, Look]:
     """One for each method that the report knows, shown here or not: `methods` is a categorical column."""
     return {
-        str(name): Look(PALETTE[n % len(PALETTE)], STROKES[n // len(PALETTE) % 3], MARKERS[n % len(MARKERS)])
+        str(name): Look(
+            PALETTE[n % len(PALETTE)], STROKES[n // len(PALETTE) % 3], MARKERS[n % len(MARKERS)]
+        )
         for n, name in enumerate(methods.cat.categories)
     }
 
 
-def panels(numbers: pd.DataFrame, by: str = "budget") -> tuple[Figure, Iterator[tuple[Axes, pd.DataFrame]]]:
+def panels(
+    numbers: pd.DataFrame, by: str = "budget"
+) -> tuple[Figure, Iterator[tuple[Axes, pd.DataFrame]]]:
     """A figure with a panel for each value of `by`, below each other; a single budget needs no title."""
-    parts = [(str(name), part) for name, part in numbers.groupby(by, sort=by == "budget", observed=True)]
+    parts = [
+        (str(name), part) for name, part in numbers.groupby(by, sort=by == "budget", observed=True)
+    ]
     figure = Figure(figsize=(WIDTH, HEIGHT * len(parts) + 0.5), layout="constrained")
     axes = figure.subplots(len(parts), squeeze=False)[:, 0]
     if len(parts) > 1 or by != "budget":
@@ -69,7 +75,9 @@ def lines(part: pd.DataFrame) -> Iterator[tuple[str, Look, pd.DataFrame]]:
 def legend(figure: Figure) -> Figure:
     """One legend below all panels, every name once."""
     named = {
-        label: handle for axis in figure.axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+        label: handle
+        for axis in figure.axes
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
     }
     if named:
         columns = 3 if max(map(len, named)) < 16 else 2 if max(map(len, named)) < 28 else 1

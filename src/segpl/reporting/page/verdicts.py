@@ -44,10 +44,14 @@ def headline(material: Material, best: Best | None) -> Headline:
         return Headline("missing", sentence, [], trust, warnings)
     found, missing = answers(material, baseline)
     if not found:
-        return Headline("missing", "No verdict is possible. " + " ".join(missing), [], trust, warnings)
+        return Headline(
+            "missing", "No verdict is possible. " + " ".join(missing), [], trust, warnings
+        )
     first, *rest = found
     kind = first.kind.name.lower().replace("_", "-")
-    return Headline(kind, first.sentence, [one.sentence for one in rest], trust, [*warnings, *missing])
+    return Headline(
+        kind, first.sentence, [one.sentence for one in rest], trust, [*warnings, *missing]
+    )
 
 
 def answers(material: Material, baseline: str) -> tuple[list[Verdict], list[str]]:
@@ -62,7 +66,9 @@ def answers(material: Material, baseline: str) -> tuple[list[Verdict], list[str]
             except UserError as error:
                 missing.append(str(error))
     found = judged(compared, material.labels_alone, material.of_unknown_use)
-    return sorted(found, key=lambda one: (ORDER.index(one.kind), -one.comparison.effect)), list(dict.fromkeys(missing))
+    return sorted(found, key=lambda one: (ORDER.index(one.kind), -one.comparison.effect)), list(
+        dict.fromkeys(missing)
+    )
 
 
 def _warnings(material: Material) -> list[str]:
@@ -72,7 +78,9 @@ def _warnings(material: Material) -> list[str]:
     failed = material.failed
     if failed:
         are = verb(len(failed), "is", "are")
-        sentences.append(f"{len(failed)} of {every} failed and {are} missing from everything below:")
+        sentences.append(
+            f"{len(failed)} of {every} failed and {are} missing from everything below:"
+        )
         sentences += [f"{run.name}: {run.failure}" for run in failed]
     waiting = [run.name for run in material.unscored if not run.failure]
     if waiting and len(material.scores):

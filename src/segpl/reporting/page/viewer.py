@@ -83,9 +83,16 @@ def pack(scan: Scan, side: int = SIDE) -> dict[str, Any]:
     methods = []
     for name, run in scan.runs.items():
         p = scan.probabilities(name)
-        unsure = None if p is None else LEVELS * largest_entropy(np.stack([thin(part) for part in p]))
+        unsure = (
+            None if p is None else LEVELS * largest_entropy(np.stack([thin(part) for part in p]))
+        )
         doubt = None if unsure is None else _png(sheet(unsure.round().astype(np.uint8)))
-        one = {"name": name, "run": run.name, "mask": _png(sheet(thin(scan.mask(name)))), "doubt": doubt}
+        one = {
+            "name": name,
+            "run": run.name,
+            "mask": _png(sheet(thin(scan.mask(name)))),
+            "doubt": doubt,
+        }
         methods.append(one)
     rows, columns, slices = grey.shape
     return {

@@ -30,9 +30,7 @@ SHOWN = ("iou", "dice", "hd95", "ece")
 CERTAINTY = {name: METRICS[name] for name in ("brier", "ece", "nll", "aurc")} | {
     "ece_tempered": Metric("ECE % after temperature", 100, 2, Better.LOWER)
 }
-MEANING = (
-    "Mean over test subjects, regions averaged; ± is the standard deviation over seeds. Undefined scores are left out."
-)
+MEANING = "Mean over test subjects, regions averaged; ± is the standard deviation over seeds. Undefined scores are left out."
 CUT = 25
 """Rows of a ranking that are shown."""
 ACTS = 6
@@ -155,21 +153,29 @@ def guard_words(material: Material) -> str:
         sentences.append(f"The guard was switched off in {', '.join(switched_off)}.")
     unknown = [run.name for run in runs if run.facts.guard_acts is None]
     if unknown:
-        sentences.append(f"Unknown whether the guard acted in {', '.join(unknown)}: there is no record and no log.")
+        sentences.append(
+            f"Unknown whether the guard acted in {', '.join(unknown)}: there is no record and no log."
+        )
     return " ".join(sentence for sentence in sentences if sentence)
 
 
 def _guard_acts_words(runs: Sequence[RunFolder]) -> str:
     """Which acts are known; nothing where no run knows."""
-    watched = [run for run in runs if run.facts.guard_acts is not None and run.facts.guard_on is not False]
+    watched = [
+        run for run in runs if run.facts.guard_acts is not None and run.facts.guard_on is not False
+    ]
     if not watched:
         return ""
     acts = []
     for run in watched:
         for act in run.facts.guard_acts or ():
-            acts.append(f"{run.name} after step {act.after_step} (alpha times {act.alpha_factor:g})")
+            acts.append(
+                f"{run.name} after step {act.after_step} (alpha times {act.alpha_factor:g})"
+            )
     if not acts:
-        return "The guard never acted: no pseudo-labels went empty or full while the labels were not."
+        return (
+            "The guard never acted: no pseudo-labels went empty or full while the labels were not."
+        )
     shown = acts[:ACTS]
     if len(acts) > ACTS:
         shown.append(f"{len(acts) - ACTS} more")
@@ -207,7 +213,13 @@ def _score_columns(shown: Mapping[str, Metric], last: Column | None = None) -> l
     metrics = [metric.column for metric in shown.values()]
     if last is not None:
         metrics.append(last)
-    return [text_column("labelled"), text_column("method"), *metrics, Column("seeds"), Column("subjects")]
+    return [
+        text_column("labelled"),
+        text_column("method"),
+        *metrics,
+        Column("seeds"),
+        Column("subjects"),
+    ]
 
 
 def _groups(
@@ -234,7 +246,9 @@ def _groups(
     return groups
 
 
-def _mean_and_deviation(by_metric: Mapping[Hashable, Mapping[Any, Any]], name: str) -> Spread | None:
+def _mean_and_deviation(
+    by_metric: Mapping[Hashable, Mapping[Any, Any]], name: str
+) -> Spread | None:
     if name not in by_metric:
         return None
     return Spread(by_metric[name]["mean"], by_metric[name]["std"])
