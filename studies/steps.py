@@ -1,9 +1,12 @@
-"""What a training step of each method costs in the studies of docs/protocol.md, timed by turns in one process.
+"""Measures what a training step of each method costs in the studies of docs/protocol.md.
 
-python studies/steps.py      write studies/results/steps.csv; `make results` then puts it on the page
+python studies/steps.py      write studies/results/steps.csv; then run `make results`
+
+All methods are timed in turn in one process.
 """
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
@@ -28,18 +31,19 @@ STUDIES = (
     Configuration("Brain vessels", 1, 1, 8, (64, 64, 8), 2, 2),
     Configuration("Retinal vessels", 3, 1, 16, (96, 96), 2, 2),
 )
-"""Two labelled and two unlabelled patches a step; the first numbers are channels, regions and width."""
+"""Input channels, regions, first network channels, patch, labelled and unlabelled patches."""
 REPEATS = 9
+COLUMNS = ["configuration", "method", "seconds", "spread", "ratio_to_supervised"]
 
 
 def main() -> None:
-    """Time them on one thread, as the studies' runs are."""
+    """Time all methods on one thread, like the runs of the studies."""
     torch.set_num_threads(1)
-    rows = [
-        row for study in STUDIES for row in measure_steps(study, METHODS, REPEATS, compiled=False)
-    ]
-    columns = ["configuration", "method", "seconds", "spread", "ratio_to_supervised"]
-    write_text(FILE, pd.DataFrame(rows)[columns].to_csv(index=False, float_format="%.3f"))
+    rows: list[dict[str, Any]] = []
+    for study in STUDIES:
+        rows.extend(measure_steps(study, METHODS, REPEATS, compiled=False))
+    table = pd.DataFrame(rows)[COLUMNS]
+    write_text(FILE, table.to_csv(index=False, float_format="%.3f"))
 
 
 if __name__ == "__main__":

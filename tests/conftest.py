@@ -1,4 +1,4 @@
-"""Shapes and types are checked at run time, but only here. What tests share."""
+"""Fixtures that all tests share. Shapes and types are checked at run time in tests only."""
 
 from jaxtyping import install_import_hook
 
@@ -26,34 +26,33 @@ from segpl.networks.unet import UNet  # noqa: E402
 pytest_plugins = ["drawn_runs"]
 os.environ["SEGPL_CACHE"] = tempfile.mkdtemp(prefix="segpl-cache-")  # never the user's own
 atexit.register(shutil.rmtree, os.environ["SEGPL_CACHE"], ignore_errors=True)
-torch.set_num_threads(
-    1
-)  # two test processes on two cores; more threads than cores stall each other
+# Two test processes run on two cores, and more threads than cores slow each other down.
+torch.set_num_threads(1)
 
 
-def small(folder: Path, depth: int) -> Path:
-    """The middle of each volume: tests need less of it than users do."""
+def crop(folder: Path, depth: int) -> Path:
+    """Keep only the middle of each volume, so that tests are fast."""
     for file in folder.glob("*/*.nii.gz"):
         image = nibabel.load(file)
         start = (image.shape[2] - depth) // 2
         middle = image.slicer[16:80, 16:80, start : start + depth]
-        nibabel.save(nibabel.Nifti1Image(np.asarray(middle.dataobj), middle.affine), file)
+        voxels = np.asarray(middle.dataobj)
+        nibabel.save(nibabel.Nifti1Image(voxels, middle.affine), file)
     return folder
 
 
 @pytest.fixture(scope="session")
 def tumours(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six tumour phantoms: two labelled, two unlabelled, two test subjects."""
-    return small(
-        write_phantoms("tumour", tmp_path_factory.mktemp("data") / "tumours", subjects=6), depth=12
-    )
+    folder = tmp_path_factory.mktemp("data") / "tumours"
+    return crop(write_phantoms("tumour", folder, subjects=6), depth=12)
 
 
 @pytest.fixture(scope="session")
 def vessels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small(
-        write_phantoms("vessels", tmp_path_factory.mktemp("data") / "vessels", subjects=6), depth=16
-    )
+    """Six vessel phantoms: two labelled, two unlabelled, two test subjects."""
+    folder = tmp_path_factory.mktemp("data") / "vessels"
+    return crop(write_phantoms("vessels", folder, subjects=6), depth=16)
 
 
 @pytest.fixture(params=[(16, 16), (16, 16, 3)], ids=["2D", "3D"])
@@ -63,35 +62,39 @@ def patch(request: pytest.FixtureRequest) -> tuple[int, ...]:
 
 @pytest.fixture
 def batch(patch: tuple[int, ...]) -> Batch:
-    """Two labelled and three unlabelled images of two channels, with two regions that can be seen in the channels."""
-    draw = torch.Generator().manual_seed(7)
-    x = torch.randn(5, 2, *patch, generator=draw)
-    y = (x[:2] > 0.3).float()
+    """Two labelled and three unlabelled images; each of two regions is bright in one channel."""
+    generator = torch.Generator().manual_seed(7)
+    x = torch.randn(5, 2, *patch, generator=generator)
+    x_l = x[:2]
+    y_l = (x_l > 0.3).float()
     return Batch(
-        x[:2],
-        y,
-        x[:2].flip(0),
-        y.flip(0),
-        x[2:],
-        torch.tensor([21, 22]),
-        torch.tensor([11, 12, 13]),
+        x_l=x_l,
+        y_l=y_l,
+        x_p=x_l.flip(0),
+        y_p=y_l.flip(0),
+        x_u=x[2:],
+        seeds_l=torch.tensor([21, 22]),
+        seeds_u=torch.tensor([11, 12, 13]),
     )
 
 
 @pytest.fixture
 def network(patch: tuple[int, ...]) -> Callable[[], UNet]:
+    """A function that makes a small network for `batch`, with new weights at each call."""
     return lambda: UNet(inputs=2, regions=2, channels=4, patch=patch)
 
 
 @pytest.fixture
 def segpl() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """The command line as a user calls it, in a process of its own."""
+    """A function that calls the command line as a user does, in its own process."""
 
-    def call(*words: object) -> subprocess.CompletedProcess[str]:
-        environment = os.environ | {"OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", "segpl", *map(str, words)]
+    def call(*arguments: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command, capture_output=True, encoding="utf-8", env=environment, check=False
+            [sys.executable, "-m", "segpl", *map(str, arguments)],
+            capture_output=True,
+            encoding="utf-8",
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            check=False,
         )
 
     return call
@@ -99,7 +102,7 @@ def segpl() -> Callable[..., subprocess.CompletedProcess[str]]:
 
 @pytest.fixture
 def utf_8():
-    """Text files as torch's compiler expects them: a library that another test called may have changed the locale."""
+    """Set the locale that torch's compiler needs: libraries called by other tests may change it."""
     before = locale.setlocale(locale.LC_CTYPE)
     locale.setlocale(locale.LC_CTYPE, "C.UTF-8")
     yield

@@ -1,4 +1,4 @@
-"""Runs that cost no training: random weights on disk, and a network whose answer can be written down."""
+"""Runs that need no training: random weights on disk, and a network with a known answer."""
 
 import nibabel
 import numpy as np
@@ -20,7 +20,7 @@ SPACING = (1.0, 1.0, 2.0)
 
 
 class Shifted(nn.Module):
-    """Finds what is bright, three voxels further along the first axis: it knows left from right."""
+    """Segments bright voxels, moved by 3 voxels along the first axis: left and right differ."""
 
     def forward(self, x):
         return 8 * (torch.roll(x[:, :1], SHIFT, dims=2) - 1)
@@ -28,50 +28,50 @@ class Shifted(nn.Module):
 
 @pytest.fixture(scope="session")
 def shifted(tmp_path_factory):
-    """A predictor that was trained, so to speak, on RAS scans of 1 x 1 x 2 mm."""
-    gone = tmp_path_factory.mktemp("gone") / "data"
-    run = untrained(patch=(32, 32, 8), data=gone, spacing=list(SPACING), orientation="RAS")
+    """A predictor for RAS scans of 1 x 1 x 2 mm, with the network above."""
+    missing = tmp_path_factory.mktemp("missing") / "data"
+    run = untrained(patch=(32, 32, 8), data=missing, spacing=list(SPACING), orientation="RAS")
     task = Task(("MR",), (Region("lesion", (5,), 5),))
     return Predictor(run, task, Shifted().eval(), torch.device("cpu"))
 
 
 @pytest.fixture(scope="session")
 def phantom():
-    """A bright ellipsoid that no flip and no turn maps onto itself, and the truth three voxels to its right."""
-    x, y, z = np.meshgrid(*map(np.arange, (40, 44, 24)), indexing="ij")
+    """A bright ellipsoid without symmetry, and its truth, which is 3 voxels to its right."""
+    x, y, z = np.indices((40, 44, 24))
     inside = ((x - 15) / 8) ** 2 + ((y - 26) / 11) ** 2 + ((z - 9) / 6) ** 2 < 1
     noise = np.random.default_rng(0).normal(0, 5, inside.shape)
-    return np.rint(100 * inside + noise).astype(np.int16), np.roll(inside, SHIFT, axis=0)
+    image = np.rint(100 * inside + noise).astype(np.int16)
+    truth = np.roll(inside, SHIFT, axis=0)
+    return image, truth
 
 
 @pytest.fixture(scope="session")
 def canonical(phantom):
-    """The phantom as the training images lie: RAS, 1 x 1 x 2 mm, the origin somewhere."""
+    """The phantom oriented like the training images: RAS, 1 x 1 x 2 mm, any origin."""
+    image, _ = phantom
     affine = np.diag([*SPACING, 1.0])
-    affine[:3, 3] = -20, 5, 11
-    return nibabel.Nifti1Image(phantom[0], affine)
+    affine[:3, 3] = (-20, 5, 11)
+    return nibabel.Nifti1Image(image, affine)
 
 
 @pytest.fixture(scope="session")
 def save_run(tumours, tmp_path_factory):
-    """Makes run directories for the tumour phantoms, with the weights that a run begins with."""
+    """A function that makes a run directory for the tumour phantoms, with initial weights."""
+    defaults = {"method": "segpl-vi", "patch": [32, 32], "channels": 4}
     task = read_dataset(tumours).task
 
     def save(**settings):
         directory = tmp_path_factory.mktemp("run")
-        run = plan_run(
-            tumours, {"method": "segpl-vi", "patch": [32, 32], "channels": 4, **settings}
-        )
+        run = plan_run(tumours, {**defaults, **settings})
         run.save(directory)
         save_task(directory, task)
-        weights = {
-            name: weight.contiguous() for name, weight in run.build(task).state_dict().items()
-        }
-        for name in weights:
+        weights = {}
+        for name, weight in run.build(task).state_dict().items():
+            weights[name] = weight.contiguous()
             if name.endswith("head.block.conv.conv.bias"):
-                weights[name] = torch.zeros_like(
-                    weights[name]
-                )  # so that masks have foreground and background
+                # With a bias of 0, masks have both foreground and background.
+                weights[name] = torch.zeros_like(weight)
         (directory / WEIGHTS_FILE).write_bytes(safetensors.torch.save(weights))
         return directory
 

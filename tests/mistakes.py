@@ -1,4 +1,4 @@
-"""Ways to break a good folder of tumour phantoms, each in one place, and ways to ask for what cannot be had."""
+"""Functions that each make one mistake in a good folder of tumour phantoms, and wrong options."""
 
 import gzip
 import json
@@ -6,6 +6,18 @@ import shutil
 
 import nibabel
 import numpy as np
+
+
+def read_description(folder):
+    return json.loads((folder / "dataset.json").read_text())
+
+
+def write_description(folder, description):
+    (folder / "dataset.json").write_text(json.dumps(description))
+
+
+def save_voxels(file, voxels, affine):
+    nibabel.save(nibabel.Nifti1Image(voxels, affine), file)
 
 
 def break_nothing(folder):
@@ -29,24 +41,23 @@ def incomplete_description(folder):
 
 
 def forget_a_label(folder):
-    description = json.loads((folder / "dataset.json").read_text())
+    description = read_description(folder)
     description["labels"] = {"background": 0, "whole tumour": [1, 2]}
     description.pop("regions_class_order")
-    (folder / "dataset.json").write_text(json.dumps(description))
+    write_description(folder, description)
 
 
 def call_a_channel_ct(folder):
-    description = json.loads((folder / "dataset.json").read_text())
+    description = read_description(folder)
     description["channel_names"]["0"] = "CT"
-    (folder / "dataset.json").write_text(json.dumps(description))
+    write_description(folder, description)
 
 
 def number_channels_from_one(folder):
-    description = json.loads((folder / "dataset.json").read_text())
-    description["channel_names"] = {
-        str(int(key) + 1): name for key, name in description["channel_names"].items()
-    }
-    (folder / "dataset.json").write_text(json.dumps(description))
+    description = read_description(folder)
+    names = description["channel_names"]
+    description["channel_names"] = {str(int(key) + 1): name for key, name in names.items()}
+    write_description(folder, description)
 
 
 def crop_a_label(folder):
@@ -70,7 +81,8 @@ def truncate_an_image(folder):
 
 def truncate_voxels(folder):
     file = folder / "imagesTr/tumour_001_0000.nii.gz"
-    file.write_bytes(gzip.compress(gzip.decompress(file.read_bytes())[:5000]))
+    content = gzip.decompress(file.read_bytes())
+    file.write_bytes(gzip.compress(content[:5000]))
 
 
 def poison_an_image(folder):
@@ -78,7 +90,7 @@ def poison_an_image(folder):
     image = nibabel.load(file)
     values = np.asarray(image.dataobj).astype(np.float32)
     values[0, 0, 0] = np.nan
-    nibabel.save(nibabel.Nifti1Image(values, image.affine), file)
+    save_voxels(file, values, image.affine)
 
 
 def remove_a_channel(folder):
@@ -102,20 +114,20 @@ def orphan_a_label(folder):
 def move_a_label(folder):
     file = folder / "labelsTr/tumour_000.nii.gz"
     image = nibabel.load(file)
-    nibabel.save(nibabel.Nifti1Image(np.asarray(image.dataobj), np.diag([-3, 2, 1, 1])), file)
+    other_affine = np.diag([-3, 2, 1, 1])
+    save_voxels(file, np.asarray(image.dataobj), other_affine)
 
 
 def stack_an_image(folder):
     file = folder / "imagesUn/tumour_002_0000.nii.gz"
     image = nibabel.load(file)
     values = np.asarray(image.dataobj)
-    nibabel.save(nibabel.Nifti1Image(np.stack([values, values], -1), image.affine), file)
+    save_voxels(file, np.stack([values, values], -1), image.affine)
 
 
 def add_a_channel(folder):
-    shutil.copy(
-        folder / "imagesTr/tumour_000_0003.nii.gz", folder / "imagesTr/tumour_000_0004.nii.gz"
-    )
+    source = folder / "imagesTr/tumour_000_0003.nii.gz"
+    shutil.copy(source, folder / "imagesTr/tumour_000_0004.nii.gz")
 
 
 def forget_a_number(folder):
@@ -123,8 +135,8 @@ def forget_a_number(folder):
 
 
 def list_the_labels(folder):
-    description = json.loads((folder / "dataset.json").read_text())
-    (folder / "dataset.json").write_text(json.dumps(description | {"labels": ["tumour"]}))
+    description = read_description(folder)
+    write_description(folder, description | {"labels": ["tumour"]})
 
 
 def no_unlabelled_images(folder):
@@ -153,7 +165,7 @@ MISTAKES = [
     (
         break_nothing,
         ["--method", "deep-ensemble", "--set", "method.objective=dice"],
-        "no objective of its own: --set method.base.objective=dice",
+        "no objective of its own: use --set method.base.objective=dice",
     ),
     (remove_folder, [], "data is not a folder"),
     (remove_description, [], "data has no dataset.json"),
@@ -171,7 +183,7 @@ MISTAKES = [
     (remove_all_images, [], "has no training image"),
     (orphan_a_label, [], "nobody.nii.gz has no image"),
     (break_nothing, ["--method", "magic"], "no method 'magic': choose one of bcp, cct, cps"),
-    (break_nothing, ["--labelled", 9], "--labelled 9 cannot be had: ask for --labelled 1 to 2"),
+    (break_nothing, ["--labelled", 9], "--labelled 9 is not possible: use --labelled 1 to 2"),
     (break_nothing, ["--set", "validation=2"], "so 2 for validation leave none to learn from"),
     (break_nothing, ["--set", "validation=-1"], "validation is -1"),
     (break_nothing, ["--set", "stpes=3"], "unknown setting 'stpes'"),
@@ -182,9 +194,9 @@ MISTAKES = [
         ["--method", "segpl", "--set", "method.threshold=1.5"],
         "segpl: threshold is 1.5",
     ),
-    (break_nothing, ["--steps", 0], "give a whole number of 1 or more"),
-    (break_nothing, ["--steps", "many"], "not a whole number"),
-    (break_nothing, ["--set", "patch"], "not of the form key=value"),
+    (break_nothing, ["--steps", 0], "should be greater than or equal to 1"),
+    (break_nothing, ["--steps", "many"], "should be a valid integer"),
+    (break_nothing, ["--set", "patch"], "not of the form KEY=VALUE"),
     (break_nothing, ["--set", "patch=[32, 32"], "is not valid YAML"),
     (break_nothing, ["--set", "patch=[32]"], "patch is [32], but it takes 2 or 3 numbers"),
     (break_nothing, ["--set", "patch=[4, 4]"], "patch is [4, 4]"),
@@ -208,7 +220,7 @@ MISTAKES = [
     ),
     (break_nothing, ["--set", "steps=7", "--set", "steps.x=1"], "steps has no settings of its own"),
     (break_nothing, ["--config", "nowhere.yaml"], "nowhere.yaml is not a file"),
-    (move_a_label, [], "labelsTr/tumour_000.nii.gz lies elsewhere than"),
+    (move_a_label, [], "labelsTr/tumour_000.nii.gz has another position"),
     (stack_an_image, [], "imagesUn/tumour_002_0000.nii.gz has 5 channels, but the task has 4"),
     (add_a_channel, [], "tumour_000_0004.nii.gz is one channel too many"),
     (forget_a_number, [], "case.nii.gz has no channel number: name it case_0000.nii.gz"),
@@ -220,52 +232,47 @@ MISTAKES = [
 def empty_a_label(folder):
     file = folder / "labelsTr/tumour_000.nii.gz"
     image = nibabel.load(file)
-    nibabel.save(nibabel.Nifti1Image(np.zeros(image.shape, np.uint8), image.affine), file)
+    save_voxels(file, np.zeros(image.shape, np.uint8), image.affine)
 
 
 def flatten_an_image(folder):
     file = folder / "imagesUn/tumour_003_0001.nii.gz"
     image = nibabel.load(file)
-    nibabel.save(nibabel.Nifti1Image(np.full(image.shape, 7, np.int16), image.affine), file)
+    save_voxels(file, np.full(image.shape, 7, np.int16), image.affine)
 
 
-def turn_a_case(folder):
+def reorient_a_case(folder):
+    orientation = nibabel.orientations.axcodes2ornt(("L", "P", "S"))
     for file in [*folder.glob("imagesTr/tumour_001_*"), *folder.glob("labelsTr/tumour_001*")]:
         image = nibabel.load(file)
-        turned = nibabel.orientations.axcodes2ornt(("L", "P", "S"))
-        nibabel.save(image.as_reoriented(turned), file)
+        nibabel.save(image.as_reoriented(orientation), file)
 
 
 def leak_an_image(folder):
     for channel in range(4):
-        source = folder / f"imagesTs/tumour_004_{channel:04}.nii.gz"
-        image = nibabel.load(source)
-        nibabel.save(
-            nibabel.Nifti1Image(np.asarray(image.dataobj), image.affine),
-            folder / f"imagesUn/new_{channel:04}.nii.gz",
-        )
+        image = nibabel.load(folder / f"imagesTs/tumour_004_{channel:04}.nii.gz")
+        copy = folder / f"imagesUn/new_{channel:04}.nii.gz"
+        save_voxels(copy, np.asarray(image.dataobj), image.affine)
 
 
 def copy_an_image(folder):
     for channel in range(4):
-        shutil.copy(
-            folder / f"imagesUn/tumour_002_{channel:04}.nii.gz",
-            folder / f"imagesUn/again_{channel:04}.nii.gz",
-        )
+        source = folder / f"imagesUn/tumour_002_{channel:04}.nii.gz"
+        shutil.copy(source, folder / f"imagesUn/again_{channel:04}.nii.gz")
 
 
 def share_a_subject(folder):
-    description = json.loads((folder / "dataset.json").read_text())
+    description = read_description(folder)
     description["subjects"] = {"tumour_000": "anna", "tumour_004": "anna"}
-    (folder / "dataset.json").write_text(json.dumps(description))
+    write_description(folder, description)
 
 
 WEAKNESSES = [
     (empty_a_label, "labelsTr/tumour_000.nii.gz is empty"),
     (flatten_an_image, "tumour_003_0000.nii.gz: channel t1 is 7 everywhere"),
-    (turn_a_case, "tumour_001_0000.nii.gz is oriented LPS and most are RAS"),
+    (reorient_a_case, "tumour_001_0000.nii.gz is oriented LPS and most are RAS"),
     (leak_an_image, "tumour_004_0000.nii.gz is the same image as"),
     (copy_an_image, "twice in training: remove one of them"),
     (share_a_subject, "has subject anna in training and in test"),
 ]
-"""What a training would take without a word, and the doctor does not."""
+"""What training accepts without a message, and the doctor reports."""

@@ -1,13 +1,15 @@
-"""A DICOM series such as scanners write."""
+"""Writes a DICOM series as scanners do."""
 
 import numpy as np
 import SimpleITK
 
 
 def write_series(folder, image):
-    """A DICOM series, the last slice first."""
+    """Write a SimpleITK image as a DICOM series whose first file is the last slice."""
     folder.mkdir()
-    writer, direction = SimpleITK.ImageFileWriter(), np.reshape(image.GetDirection(), (3, 3))
+    direction = np.reshape(image.GetDirection(), (3, 3))
+    row_and_column = (*direction[:, 0], *direction[:, 1])
+    writer = SimpleITK.ImageFileWriter()
     writer.KeepOriginalImageUIDOn()
     for z in range(image.GetDepth()):
         position = image.TransformIndexToPhysicalPoint((0, 0, z))
@@ -17,10 +19,8 @@ def write_series(folder, image):
             "0020|000d": "1.2.3",
             "0020|0052": "1.2.3.5",
             "0020|000e": "1.2.3.4",
-            "0020|0032": "\\".join(f"{value:.9g}" for value in position),
-            "0020|0037": "\\".join(
-                f"{value:.9g}" for value in (*direction[:, 0], *direction[:, 1])
-            ),
+            "0020|0032": dicom_numbers(position),
+            "0020|0037": dicom_numbers(row_and_column),
         }
         plane = image[:, :, z]
         for tag, value in tags.items():
@@ -28,3 +28,7 @@ def write_series(folder, image):
         writer.SetFileName(str(folder / f"{image.GetDepth() - z:03}.dcm"))
         writer.Execute(plane)
     return folder
+
+
+def dicom_numbers(values):
+    return "\\".join(f"{value:.9g}" for value in values)

@@ -1,4 +1,4 @@
-"""The public functions: what they are called, that they are found, and that commands go the same way."""
+"""The public functions: their names and imports, and that commands call them."""
 
 import doctest
 import inspect
@@ -11,6 +11,7 @@ import pytest
 import segpl
 from segpl import api
 from segpl.cli import run
+from segpl.data import layouts
 from segpl.foundation.errors import UserError
 
 FUNCTIONS = (
@@ -37,34 +38,38 @@ def test_the_functions_are_listed_typed_and_described():
         assert hints.keys() == {*inspect.signature(function).parameters, "return"}
 
 
-def test_what_is_not_public_is_not_there():
+def run_python(code):
+    """What code prints in a new process."""
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    return result.stdout.strip()
+
+
+def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="segpl has no tarin"):
         segpl.tarin  # noqa: B018
 
 
-def test_no_module_hides_a_function_whatever_was_imported_before():
-    code = """
+IMPORT_ALL = """
 import importlib, pkgutil, segpl
 for module in pkgutil.walk_packages(segpl.__path__, "segpl."):
     if module.name != "segpl.__main__":
         importlib.import_module(module.name)
 print([name for name in segpl.__all__ if not callable(getattr(segpl, name))])
 """
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert result.stdout.strip() == "[]"
 
 
-def test_nothing_heavy_is_imported_before_it_is_needed():
+def test_no_module_hides_a_function_whatever_was_imported_before():
+    assert run_python(IMPORT_ALL) == "[]"
+
+
+def test_nothing_slow_is_imported_before_it_is_needed():
     code = "import segpl, sys; segpl.report; print({'torch', 'pandas', 'numpy'} & set(sys.modules))"
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert result.stdout.strip() == "set()"
+    assert run_python(code) == "set()"
 
 
-def test_the_example_of_train(tumours, tmp_path):
+def test_the_example_in_the_docstring_of_train_works(tumours, tmp_path):
     names = {"data_folder": tumours, "folder": tmp_path}
     assert doctest.testmod(api, extraglobs=names) == (0, 4)
 
@@ -81,8 +86,8 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize(("name", "words"), COMMANDS.items(), ids=COMMANDS)
-def test_a_command_calls_the_function_of_its_name(name, words, monkeypatch):
+@pytest.mark.parametrize(("name", "arguments"), COMMANDS.items(), ids=COMMANDS)
+def test_a_command_calls_the_function_of_its_name(name, arguments, monkeypatch):
     signature = inspect.signature(getattr(api, name))
     calls = []
 
@@ -91,33 +96,46 @@ def test_a_command_calls_the_function_of_its_name(name, words, monkeypatch):
         raise UserError("enough")
 
     monkeypatch.setattr(api, name, call)
-    assert run([name, *words]) == 2
+    assert run([name, *arguments]) == 2
     assert len(calls) == 1
 
 
-def test_a_training_reads_its_data_once_and_notes_its_command(tumours, tmp_path, monkeypatch):
-    from segpl.data import layouts
+SMALL = ["--set", "channels=4", "--set", "patch=[32, 32]"]
 
+
+def provenance(run):
+    """The first entry of the provenance of a run."""
+    entries = json.loads((run / "provenance.json").read_text())
+    return entries[0]
+
+
+def test_a_training_reads_its_data_once(tumours, tmp_path, monkeypatch):
     folders = []
-    read = layouts.read_dataset
+    read_dataset = layouts.read_dataset
+
+    def record(folder):
+        folders.append(folder)
+        return read_dataset(folder)
+
     for module in ("data.layouts", "settings.planning", "training.loop"):
-        monkeypatch.setattr(
-            f"segpl.{module}.read_dataset", lambda folder: folders.append(folder) or read(folder)
-        )
-    small = ["--set", "channels=4", "--set", "patch=[32, 32]"]
-    words = ["train", str(tumours), "--out", str(tmp_path / "run"), "--minutes", "0.0001", *small]
-    assert run(words) == 0
+        monkeypatch.setattr(f"segpl.{module}.read_dataset", record)
+    out = str(tmp_path / "run")
+    assert run(["train", str(tumours), "--out", out, "--minutes", "0.0001", *SMALL]) == 0
     assert len(folders) == 1
-    noted = json.loads((tmp_path / "run/provenance.json").read_text())
-    assert noted[0]["command"] == ["segpl", *words]
 
 
-def test_a_training_from_python_notes_the_command_that_makes_it_again(tumours, tmp_path):
-    segpl.train(tumours, tmp_path / "run", steps=1, channels=4, patch=[32, 32])
-    command = json.loads((tmp_path / "run/provenance.json").read_text())[0]["command"]
+def test_a_training_records_its_command(tumours, tmp_path):
+    out = str(tmp_path / "run")
+    arguments = ["train", str(tumours), "--out", out, "--steps", "1", *SMALL]
+    assert run(arguments) == 0
+    assert provenance(tmp_path / "run")["command"] == ["segpl", *arguments]
+
+
+def test_a_training_from_python_records_the_command_that_repeats_it(tumours, tmp_path):
+    first = segpl.train(tumours, tmp_path / "run", steps=1, channels=4, patch=[32, 32])
+    command = provenance(first)["command"]
     assert command[:2] == ["segpl", "train"]
-    assert run([*command[1:-1], str(tmp_path / "again")]) == 0
-    again, first = (
-        (tmp_path / name / "model.safetensors").read_bytes() for name in ("again", "run")
-    )
-    assert again == first
+    second = tmp_path / "again"
+    assert run([*command[1:-1], str(second)]) == 0
+    weights = (first / "model.safetensors").read_bytes()
+    assert (second / "model.safetensors").read_bytes() == weights

@@ -1,4 +1,4 @@
-"""The run directory's format: older ones are read, later ones are refused in a sentence."""
+"""The run directory: older formats are read, later ones are refused."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 from untrained import untrained
 
 from segpl.foundation.errors import UserError
-from segpl.rundir import FACTS_FILE, FORMAT, read_split, scoring
+from segpl.rundir import FACTS_FILE, FORMAT, read_split, scoring_files, scoring_suffix
 from segpl.settings.run import read_run
 
 
@@ -33,9 +33,8 @@ def test_a_run_of_a_later_version_is_refused(directory):
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    with pytest.raises(
-        UserError, match=r"is not a run directory \(it has no run\.yaml\): give a folder made by"
-    ):
+    message = r"is not a run directory \(it has no run\.yaml\): give a folder made by"
+    with pytest.raises(UserError, match=message):
         read_run(tmp_path)
 
 
@@ -49,9 +48,8 @@ def test_a_run_without_a_split_has_none(directory):
     assert read_split(directory) is None
 
 
-def test_the_files_of_a_scoring_share_its_suffix(tmp_path):
-    named = [file.name for file in scoring(tmp_path, "-3-samples")]
-    assert named == [
+def test_the_files_of_an_evaluation_share_its_suffix(tmp_path):
+    assert [file.name for file in scoring_files(tmp_path, "-3-samples")] == [
         "scores-3-samples.csv",
         "images-3-samples.csv",
         "curves-3-samples.csv",
@@ -60,3 +58,20 @@ def test_the_files_of_a_scoring_share_its_suffix(tmp_path):
         "evaluation-3-samples",
         "prediction_cost-3-samples.json",
     ]
+
+
+def test_a_run_without_scores_has_no_suffix(tmp_path):
+    assert scoring_suffix(tmp_path) is None
+
+
+def test_the_suffix_is_that_of_most_samples(tmp_path):
+    (tmp_path / "scores-9-samples.csv").touch()
+    (tmp_path / "scores-10-samples.csv").touch()
+    (tmp_path / "scores-many-samples.csv").touch()
+    assert scoring_suffix(tmp_path) == "-10-samples"
+
+
+def test_an_evaluation_without_samples_goes_before_those_with_samples(tmp_path):
+    (tmp_path / "scores-9-samples.csv").touch()
+    (tmp_path / "scores.csv").touch()
+    assert scoring_suffix(tmp_path) == ""

@@ -1,4 +1,4 @@
-"""How shapes and types are checked under pytest: an int may stand where a float is expected, as Python has it."""
+"""How shapes and types are checked under pytest: an int is accepted as a float."""
 
 from beartype import BeartypeConf, beartype
 

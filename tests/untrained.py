@@ -1,4 +1,4 @@
-"""Runs for tests of what comes after training: no data, no plan, and settings of training that do not matter."""
+"""Runs for tests of what follows training: they need no data, and are not planned."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +12,15 @@ def untrained(
     data: str | Path = "nowhere",
     **settings: object,
 ) -> Run:
-    """A run that nobody has planned."""
-    given = {"steps": 4, "channels": 4, "ratio": 1, "learning_rate": 0.01, **settings}
-    return run_from({"data": str(data), "method": method, "patch": list(patch), **given}, "a test")
+    """A run with the given settings, and any settings of training."""
+    values = {
+        "data": str(data),
+        "method": method,
+        "patch": list(patch),
+        "steps": 4,
+        "channels": 4,
+        "ratio": 1,
+        "learning_rate": 0.01,
+        **settings,
+    }
+    return run_from(values, "a test")

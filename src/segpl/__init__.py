@@ -3,8 +3,8 @@
 import os
 from typing import TYPE_CHECKING, Any
 
-# Threads that wait should sleep, not spin: beside other busy processes, spinning made a training step on two cores
-# several times slower, at worst about twenty times. OpenMP reads this when torch is loaded, hence here.
+# Idle threads should sleep, not spin: beside other busy processes, spinning made a training step on
+# two cores up to 20 times slower. OpenMP reads this variable when torch is loaded, so set it here.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for, and only then: torch takes seconds, and `segpl --help` needs none of it."""
+    """Import a public name on first use: importing torch takes seconds, `--help` must not."""
     if name not in __all__:
         raise AttributeError(f"segpl has no {name}")
     from segpl import api
@@ -38,5 +38,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, though they are not imported yet."""
+    """The public names, including those that are not imported yet."""
     return sorted([*__all__, "__version__"])

@@ -1,6 +1,7 @@
-"""The public functions: `segpl.train`, `segpl.predict` and so on, which the commands call too.
+"""The public functions, such as `segpl.train` and `segpl.predict`. The commands call them too.
 
-Each imports what it needs when it is called: torch takes seconds, and a report needs none of it.
+Each function imports what it needs when it is called: importing torch takes seconds, and a report
+does not need it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ PathLike = str | Path
 
 
 def __getattr__(name: str) -> Any:
-    """`Predictor` and `Prediction`, which the functions return, are imported when they are asked for."""
+    """Import the classes `Predictor` and `Prediction` when they are used."""
     if name == "Predictor":
         from segpl.inference.predictor import Predictor
 
@@ -28,7 +29,7 @@ def __getattr__(name: str) -> Any:
 
 
 def doctor(data: PathLike) -> "Diagnosis":
-    """Read a data folder and say what is in it, what is wrong with it and what a training would use.
+    """Read a data folder: what it contains, what is wrong with it and what a training would use.
 
     `segpl.diagnosis.fix.write_fixed(diagnosis, folder)` writes a repaired copy.
     """
@@ -54,11 +55,12 @@ def train(
 ) -> Path:
     """Train on a data folder and return the run directory, `out`.
 
-    The method is segpl-em unless another is named. `config` is a YAML file of settings, or brats or
-    carve. `settings` go before it, with the keys of `segpl train --set`; they can also be given by
-    name, with two underscores for a dot: `method__alpha=0.1`. With `minutes` the run has as many
-    steps as this machine makes in that time. A run that goes on (`resume`) needs no setting again.
-    Prepared images are kept in the folder `cache`, of at most `cache_limit` GB.
+    The default method is segpl-em. `config` is a YAML file of settings, or the name of a preset,
+    brats or carve. `settings` take precedence over it; their keys are those of `segpl train --set`.
+    Settings can also be keyword arguments, with two underscores for a dot: `method__alpha=0.1`.
+    With `minutes`, the run has as many steps as this machine makes in that time. To resume a run,
+    its settings need not be repeated. Prepared images are cached in the folder `cache`, which holds
+    at most `cache_limit` GB.
 
     >>> import numpy, segpl
     >>> settings = {"steps": 2, "channels": 4, "method.alpha": 0.1}
@@ -69,33 +71,35 @@ def train(
     from segpl.data.cache import Cache, default_folder
     from segpl.data.layouts import read_dataset
     from segpl.foundation.named import merged
-    from segpl.foundation.processes import is_first, taking_part
-    from segpl.settings.choices import asked_before, for_method, preset
+    from segpl.foundation.processes import is_first, requested_processes
     from segpl.settings.planning import plan_run
     from segpl.settings.run import read_yaml
-    from segpl.training.checkpoints import begun
+    from segpl.settings.sources import initial_settings, preset_file, settings_for_method
+    from segpl.training.checkpoints import has_begun
     from segpl.training.loop import train as train_run
-    from segpl.training.pace import within_minutes
+    from segpl.training.timing import within_minutes
 
     data = Path(data)
     out = Path(out)
-    start = asked_before(out, resume)
+    base = initial_settings(out, resume)
     if config is not None:
-        start |= read_yaml(preset(Path(config)))
-    start["method"] = for_method(start["method"], method)
+        base |= read_yaml(preset_file(Path(config)))
+    base["method"] = settings_for_method(base["method"], method)
     given = dict(settings or {})
     for name, value in named_settings.items():
         given[name.replace("__", ".")] = value
     source = "the settings" if config is None else str(config)
 
     dataset = read_dataset(data.resolve())
-    run = plan_run(data, merged(start, given), source, dataset)
-    if minutes and not begun(out):
+    run = plan_run(data, merged(base, given), source, dataset)
+    if minutes and not has_begun(out):
         run = within_minutes(run, dataset.task, minutes)
-    prepared = Cache(Path(cache) if cache else default_folder(), 1e9 * cache_limit)
-    train_run(run, out, resume, prepared, taking_part(devices, nodes), dataset=dataset)
+    cache_folder = Path(cache) if cache else default_folder()
+    prepared_images = Cache(cache_folder, 1e9 * cache_limit)
+    processes = requested_processes(devices, nodes)
+    train_run(run, out, resume, prepared_images, processes, dataset=dataset)
     if is_first():
-        prepared.report()
+        prepared_images.report()
     return out
 
 
@@ -110,8 +114,8 @@ def evaluate(
 ) -> Path:
     """Score a trained run on its test cases, or on those of `data`, and return the file of scores.
 
-    `shifts` are written as for `segpl evaluate --shift`, such as `"ood=0.1"`; the scans as they are
-    are always scored. `samples` predictions of an uncertain method are averaged. `tolerance` is that
+    `shifts` have the form of `segpl evaluate --shift`, such as `"ood=0.1"`; unchanged scans are
+    always scored. `samples` predictions of a probabilistic method are averaged. `tolerance` is that
     of the surface Dice in millimetres.
     """
     from segpl.evaluation import evaluate as evaluate_run
@@ -128,7 +132,7 @@ def evaluate(
 
 
 def load(run: PathLike, device: str = "auto") -> "Predictor":
-    """The predictor of a trained run, on the GPU if there is one, or where `device` says."""
+    """The predictor of a trained run, on `device`; by default on the GPU if there is one."""
     from segpl.inference.predictor import load as load_run
 
     return load_run(run, device)
@@ -144,20 +148,21 @@ def predict(
     probabilities: bool = False,
     format: Literal["nifti", "same", "dicom-seg"] = "nifti",
 ) -> Path:
-    """Write the masks of scans (files, folders or DICOM series) to `out` and return `cases.csv` there.
+    """Write masks of scans (files, folders or DICOM series) to `out` and return its `cases.csv`.
 
-    With 2 or more `samples`, their mean is taken and maps of uncertainty are written too. The
-    temperature `"fit"` is the one that `evaluate` fitted on the validation subjects.
+    With 2 or more `samples`, the masks come from their mean, and maps of uncertainty are written
+    too. The temperature `"fit"` is the one that `evaluate` fitted on the validation subjects.
     For a scan in memory use `segpl.load(run).predict(image)`.
     """
     from segpl.inference.temperature import fitted_temperature
     from segpl.prediction import predict_files
-    from segpl.prediction.orders import Order
+    from segpl.prediction.request import Request
 
     run = Path(run)
-    chosen = fitted_temperature(run) if temperature == "fit" else temperature
-    order = Order(Path(out), samples, chosen, probabilities, format)
-    return predict_files(run, _paths(inputs), order)
+    if temperature == "fit":
+        temperature = fitted_temperature(run)
+    request = Request(Path(out), samples, temperature, probabilities, format)
+    return predict_files(run, _paths(inputs), request)
 
 
 def rank(
@@ -169,10 +174,10 @@ def rank(
     order: Literal["diverse", "uncertain"] = "diverse",
     samples: int = 1,
 ) -> Path:
-    """List which scans to label next, the most useful first, and return the file of the list.
+    """Write a list of the scans to label next, the most useful first, and return its file.
 
-    The scans are those in `inputs`, or else the run's own unlabelled ones. `count` of them are
-    listed, all by default.
+    The scans are those in `inputs` or, by default, the unlabelled ones of the run. The list has
+    `count` scans, all by default.
     """
     from segpl.ranking import rank as rank_scans
 
@@ -180,32 +185,32 @@ def rank(
 
 
 def compare(runs: PathLike | Sequence[PathLike], *, baseline: str = "supervised") -> None:
-    """Print whether the unlabelled scans helped: scored runs against those of a baseline method."""
+    """Print whether the unlabelled scans helped: compares evaluated runs with a baseline method."""
     from segpl.reporting.comparison import print_comparison
 
     print_comparison(_paths(runs), baseline)
 
 
 def report(folders: PathLike | Sequence[PathLike], *, out: PathLike | None = None) -> Path:
-    """Write one HTML file about a run, several runs or a study, and return it."""
+    """Write an HTML report on a run, several runs or a study, and return its file."""
     from segpl.reporting.page import write_report
 
     return write_report(_paths(folders), _path(out))
 
 
 def export(run: PathLike, format: Literal["onnx", "bundle", "nnunet"], out: PathLike) -> Path:
-    """Write a trained run for other tools, as a new file or folder `out`, and return it."""
+    """Export a trained run for other tools to a new file or folder `out`, and return it."""
     from segpl.exporting import export as export_run
 
     return export_run(Path(run), format, Path(out))
 
 
-def _path(place: PathLike | None) -> Path | None:
-    return None if place is None else Path(place)
+def _path(path: PathLike | None) -> Path | None:
+    return None if path is None else Path(path)
 
 
-def _paths(places: PathLike | Sequence[PathLike]) -> list[Path]:
+def _paths(paths: PathLike | Sequence[PathLike]) -> list[Path]:
     """One path or several, as a list."""
-    if isinstance(places, str | Path):
-        return [Path(places)]
-    return [Path(place) for place in places]
+    if isinstance(paths, str | Path):
+        return [Path(paths)]
+    return [Path(path) for path in paths]

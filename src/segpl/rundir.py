@@ -1,4 +1,7 @@
-"""The run directory: its format, every file name in it, and how its plain files are read and written. No torch."""
+"""The run directory: its format, its file names, and readers and writers of its plain files.
+
+This module does not import torch.
+"""
 
 import json
 import re
@@ -12,46 +15,49 @@ from segpl.foundation.errors import UserError
 from segpl.foundation.files import write_text
 
 FORMAT = 2
-"""Of the run directories that this version writes. Version 0.1 of segpl wrote 1, and no number."""
+"""Version of the directories that are written now. segpl 0.1 wrote format 1, without a number."""
 
 RUN_FILE = "run.yaml"
 """Everything that determined the training."""
 TASK_FILE = "task.yaml"
-"""The channels that the model takes and the regions that it finds."""
+"""The channels that the model takes and the regions that it segments."""
 SPLIT_FILE = "split.json"
-"""Which cases were labelled, unlabelled and for validation."""
+"""Which cases were used as labelled, unlabelled and validation cases."""
 PROVENANCE_FILE = "provenance.json"
-"""Versions, machine, command, time and data of the training; one more entry each time it goes on."""
+"""Versions, machine, command, time and data; one more entry each time the training resumes."""
 FACTS_FILE = "facts.json"
 """The format, and what training recorded for the report: see `segpl.training.facts`."""
 LOG_FILE = "log.csv"
-"""Losses and the like, step by step."""
+"""Losses and other values, one row per step."""
 COST_FILE = "cost.json"
 """What a training cost: parameters, operations, seconds, memory."""
 WEIGHTS_FILE = "model.safetensors"
-"""The trained weights. The training has ended where it is."""
+"""The trained weights. They exist only if the training has ended."""
 LAST_CHECKPOINT = Path("checkpoints/last.ckpt")
-"""What a training goes on from."""
+"""The state from which a training resumes."""
 BEST_CHECKPOINT = Path("checkpoints/best.ckpt")
-"""The weights that did best on the validation subjects so far."""
+"""The weights with the best score on the validation subjects so far."""
 TENSORBOARD = "tensorboard"
-"""Folder of the log for TensorBoard."""
+"""Folder of the TensorBoard log."""
 TEMPERATURE_FILE = "temperature.json"
 """The temperature that was fitted on the validation subjects."""
 SCORES_FILE = "scores.csv"
-"""Scores of the test cases: long and tidy."""
+"""Scores of the test cases, one per row."""
 RANK_FILE = "rank.csv"
 """Which scans to label next."""
 
 RUNS_FILE = "runs.json"
-"""In a study's folder: its runs by name, with the method and budget of each. Others are older."""
+"""In a study's folder: method and budget of each run by name. Other runs there are outdated."""
 
-TEXT = ("run", "method", "subject", "case", "region", "shift", "metric", "curve")
-"""Columns that stay as they were written: subject 007 is not subject 7, and a case may be called NA."""
+TEXT_COLUMNS = ("run", "method", "subject", "case", "region", "shift", "metric", "curve")
+"""Columns that are always read as text: subject 007 is not subject 7; a case may be called NA."""
 
 
-class Scoring(NamedTuple):
-    """The files of one evaluation; its suffix names the samples, and other data than the run's own."""
+class ScoringFiles(NamedTuple):
+    """The files of one evaluation.
+
+    Their names end in a suffix for the number of samples and for data other than the run's own.
+    """
 
     scores: Path
     images: Path
@@ -59,13 +65,13 @@ class Scoring(NamedTuple):
     masks: Path
     probabilities: Path
     measured: Path
-    """Folder of what was measured so far, case by case."""
+    """Folder of the measurements so far, a file for each case."""
     prediction_cost: Path
 
 
-def scoring(directory: Path, suffix: str = "") -> Scoring:
-    """Where an evaluation puts its files."""
-    return Scoring(
+def scoring_files(directory: Path, suffix: str = "") -> ScoringFiles:
+    """The paths of the files of an evaluation."""
+    return ScoringFiles(
         scores=directory / f"scores{suffix}.csv",
         images=directory / f"images{suffix}.csv",
         curves=directory / f"curves{suffix}.csv",
@@ -77,59 +83,69 @@ def scoring(directory: Path, suffix: str = "") -> Scoring:
 
 
 def check_format(directory: Path) -> None:
-    """Refuse what is no run directory, or that of a later version, in one sentence."""
+    """Raise a `UserError` unless this is a run directory of a known format."""
     if not (directory / RUN_FILE).is_file():
         raise UserError(
-            f"{directory} is not a run directory (it has no {RUN_FILE}): give a folder made by segpl train."
+            f"{directory} is not a run directory (it has no {RUN_FILE}): "
+            "give a folder made by segpl train."
         )
     file = directory / FACTS_FILE
-    written = read_plain(file).get("format", 1) if file.is_file() else 1
-    if written > FORMAT:
+    facts = read_plain(file) if file.is_file() else {}
+    written_format = facts.get("format", 1)
+    if written_format > FORMAT:
         raise UserError(
-            f"{directory} was written by a later version of segpl (format {written}, this one knows {FORMAT}): "
-            "update segpl."
+            f"{directory} was written by a later version of segpl "
+            f"(format {written_format}, this one knows {FORMAT}): update segpl."
         )
 
 
 def read_split(directory: Path) -> dict[str, Any] | None:
-    """The names of the cases by part, and the subjects; none where the run has no record of it."""
+    """The contents of `split.json`: cases by their use, and subjects; None if there is no file."""
     file = directory / SPLIT_FILE
     return read_plain(file) if file.is_file() else None
 
 
 def write_json(file: Path, contents: Any) -> None:
-    """Write plain values as JSON that a person can read."""
+    """Write numbers, strings, lists and mappings as indented JSON."""
     write_text(file, json.dumps(contents, indent=2) + "\n")
 
 
 def read_plain(file: Path) -> Any:
-    """What a JSON or YAML file holds; a file that is neither is the user's to put right."""
+    """The contents of a JSON or YAML file; a `UserError` if the file is not valid."""
     try:
         text = file.read_text(encoding="utf-8")
-        return json.loads(text) if file.suffix == ".json" else yaml.safe_load(text)
+        if file.suffix == ".json":
+            return json.loads(text)
+        return yaml.safe_load(text)
     except (ValueError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         raise UserError(f"{file} cannot be read ({reason}): write the run again.") from None
 
 
 def read_table(file: Path) -> pd.DataFrame:
-    """A table as it was written, number for number."""
+    """The table in a CSV file, with exactly the numbers that were written."""
     return pd.read_csv(
         file,
-        dtype=dict.fromkeys(TEXT, str),
+        dtype=dict.fromkeys(TEXT_COLUMNS, str),
         keep_default_na=False,
         na_values={"value": [""], "labelled": [""]},
         float_precision="round_trip",
     )
 
 
-def scored_as(run: Path) -> str | None:
-    """How the files of a run's scoring end: plainly or, if it was only scored with samples, with the most of them."""
+def scoring_suffix(run: Path) -> str | None:
+    """The suffix of the files of a run's evaluation; None if the run was not evaluated.
+
+    It is empty for an evaluation without samples. If there are only evaluations with samples, it
+    is that of the one with most samples.
+    """
     if (run / SCORES_FILE).is_file():
         return ""
-    found = [
-        re.fullmatch(r"scores(-(\d+)-samples)\.csv", file.name)
-        for file in run.glob("scores-*-samples.csv")
-    ]
-    known = [match for match in found if match]
-    return max(known, key=lambda match: int(match[2]))[1] if known else None
+    most_samples = 0
+    suffix = None
+    for file in run.glob("scores-*-samples.csv"):
+        match = re.fullmatch(r"scores(-(\d+)-samples)\.csv", file.name)
+        if match and int(match[2]) > most_samples:
+            most_samples = int(match[2])
+            suffix = match[1]
+    return suffix

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from segpl.cli import parser, run
+from segpl.cli import run
 from segpl.foundation.errors import UserError
 
 SOURCE = Path(__file__).parents[2] / "src/segpl"
@@ -21,17 +21,17 @@ STOPPED = {
     "train": (
         "segpl.api.train",
         ["train", "data", "--out", "run"],
-        "with --resume goes on from the last checkpoint",
+        "with --resume continues from the last checkpoint",
     ),
     "predict": (
         "segpl.api.predict",
         ["predict", "run", "scan", "--out", "out"],
-        "predicts the other scans",
+        "predicts the remaining scans",
     ),
     "study": (
         "segpl.study.running.run_study",
         ["study", "file", "--out", "out"],
-        "the same command goes on",
+        "the same command continues",
     ),
     "search": (
         "segpl.study.search.search",
@@ -53,7 +53,7 @@ def test_ctrl_c_says_what_is_true_of_the_command(function, words, sentence, monk
 
 @pytest.mark.parametrize("words", [["--help"], ["compare", "run"], ["report", "run"]])
 def test_a_reader_that_has_gone_is_no_error(words):
-    """The pipe is closed before anything is written, as by `| head -0`: by print, argparse and rich."""
+    """The pipe is closed before anything is written, as by `| head -0`: by print, Typer and rich."""
     code = "import segpl.api, segpl.cli\n"
     code += "from rich.console import Console\n"
     code += "segpl.api.compare = lambda *_, **__: Console().print('a table')\n"
@@ -66,7 +66,7 @@ def test_a_reader_that_has_gone_is_no_error(words):
     os.close(writing)
     assert ended.returncode in (
         (0, 141) if words == ["--help"] else (141,)
-    )  # argparse says nothing of it
+    )  # help may fit into the buffer
     assert ended.stderr == ""
 
 
@@ -93,13 +93,26 @@ def test_only_the_entry_point_looks_at_the_words_of_the_command():
         assert mentions == (file == SOURCE / "cli/__init__.py"), file
 
 
-def test_the_long_help_is_put_together_only_when_it_is_shown(monkeypatch):
-    made = []
-    monkeypatch.setattr(parser, "settings_help", lambda: made.append("settings") or "every setting")
-    monkeypatch.setattr(parser, "shifts_help", lambda: made.append("shifts") or "every shift")
-    lines = parser.command_line()
-    lines.parse_args(["train", "data", "--out", "run"])
-    assert made == []
-    with pytest.raises(SystemExit):
-        lines.parse_args(["train", "--help"])
-    assert made == ["settings"]
+SUGGESTIONS = {
+    "command": (["trian", "data"], "Did you mean 'train'"),
+    "option": (["train", "data", "--out", "run", "--lablled", "3"], "Did you mean --labelled?"),
+    "method": (["methods", "fixmach"], "Did you mean 'fixmatch'?"),
+}
+
+
+@pytest.mark.parametrize(("words", "sentence"), SUGGESTIONS.values(), ids=SUGGESTIONS)
+def test_a_misspelt_word_gets_a_suggestion(words, sentence, capsys):
+    assert run(words) == 2
+    assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ("method.alpa=1", "Did you mean 'alpha'?"),
+        ("lerning_rate=1", "Did you mean 'learning_rate'?"),
+    ],
+)
+def test_a_misspelt_setting_gets_a_suggestion(setting, sentence, tumours, tmp_path, capsys):
+    assert run(["train", str(tumours), "--out", str(tmp_path / "run"), "--set", setting]) == 2
+    assert sentence in capsys.readouterr().err

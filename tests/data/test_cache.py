@@ -1,4 +1,4 @@
-"""The cache: prepared once, trusted only when whole, rebuilt when anything changes, bounded."""
+"""The cache: prepared once, trusted only when complete, rebuilt after any change, bounded."""
 
 import os
 import resource
@@ -7,192 +7,217 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import SimpleITK as sitk
 import torch
 
 import segpl.data.cache
 from segpl.data.cache import Cache, open_volume, write_volume
-from segpl.data.cases import Case
+from segpl.data.cases import Case, Region, Task
 from segpl.data.layouts import read_dataset
 from segpl.data.preparation import Preparation, Volume, load
 from segpl.foundation.files import DRAFT
 
+SUM_OF_ALL_VOLUMES = """
+import sys
+from pathlib import Path
+from segpl.data.cache import Cache
+from segpl.data.layouts import read_dataset
+from segpl.data.preparation import Preparation
+
+dataset = read_dataset(Path(sys.argv[1]))
+volumes = Cache(Path(sys.argv[2])).volumes(dataset.training, dataset.task, Preparation())
+print([float(volume.x.double().sum()) for volume in volumes])
+"""
+
 
 @pytest.fixture
-def data(tumours, tmp_path):
+def dataset(tumours, tmp_path):
     return read_dataset(shutil.copytree(tumours, tmp_path / "data"))
 
 
-def labelled(data):
-    return [case for case in data.training if case.label]
+@pytest.fixture
+def labelled(dataset):
+    return [case for case in dataset.training if case.label]
 
 
 @pytest.fixture
-def loads(monkeypatch):
-    """Which cases were prepared, and not found."""
-    prepared = []
+def cache(tmp_path):
+    return Cache(tmp_path / "cache")
 
-    def counted(case, task, preparation):
-        prepared.append(case.name)
+
+@pytest.fixture
+def prepared_names(monkeypatch):
+    """The names of the cases that were prepared and not found in the cache."""
+    names = []
+
+    def load_and_count(case, task, preparation):
+        names.append(case.name)
         return load(case, task, preparation)
 
-    monkeypatch.setattr(segpl.data.cache, "load", counted)
-    return prepared
+    monkeypatch.setattr(segpl.data.cache, "load", load_and_count)
+    return names
 
 
-def same(first, second):
-    return torch.equal(first.x, second.x) and (first.y is None or torch.equal(first.y, second.y))
+def are_same(first, second):
+    if not torch.equal(first.x, second.x):
+        return False
+    return first.y is None or torch.equal(first.y, second.y)
 
 
-def test_a_cached_volume_is_the_prepared_one_and_is_prepared_once(data, tmp_path, loads):
-    cache, cases = Cache(tmp_path / "cache"), data.training
-    plain = [load(case, data.task, Preparation()) for case in cases]
+def entries_of(cache):
+    return list((cache.folder / "volumes").iterdir())
+
+
+def bytes_of_a_volume(dataset):
+    volume = load(dataset.training[0], dataset.task, Preparation())
+    return volume.x.numel() * 4
+
+
+def test_a_cached_volume_is_the_prepared_one_and_is_prepared_once(dataset, cache, prepared_names):
+    cases = dataset.training
+    expected = [load(case, dataset.task, Preparation()) for case in cases]
     for _ in range(2):
-        assert all(map(same, cache.volumes(cases, data.task, Preparation()), plain))
-    assert loads == [case.name for case in cases]
+        volumes = cache.volumes(cases, dataset.task, Preparation())
+        assert all(map(are_same, volumes, expected))
+    assert prepared_names == [case.name for case in cases]
 
 
-def test_a_change_of_file_or_setting_is_noticed(data, tmp_path, loads):
-    cache, cases = Cache(tmp_path / "cache"), labelled(data)[:1]
-    before = cache.volumes(cases, data.task, Preparation())[0]
-    cache.volumes(cases, data.task, Preparation(window=(0.0, 100.0)))
-    cache.volumes([cases[0].unlabelled()], data.task, Preparation())
-    assert len(loads) == 3
-    shutil.copy(labelled(data)[1].images[0], cases[0].images[0])
-    after = cache.volumes(cases, data.task, Preparation())[0]
-    assert len(loads) == 4
-    assert not same(before, after)
+def test_other_settings_make_another_entry(dataset, labelled, cache, prepared_names):
+    case = labelled[0]
+    cache.volumes([case], dataset.task, Preparation())
+    cache.volumes([case], dataset.task, Preparation(window=(0.0, 100.0)))
+    cache.volumes([case.unlabelled()], dataset.task, Preparation())
+    assert len(prepared_names) == 3
 
 
-def test_a_copy_under_another_name_is_the_same_entry(data, tmp_path, loads):
-    cache, case = Cache(tmp_path / "cache"), labelled(data)[0]
-    cache.volumes([case], data.task, Preparation())
-    moved = Path(shutil.copytree(data.folder, tmp_path / "elsewhere"))
-    again = next(each for each in read_dataset(moved).training if each.name == case.name)
-    cache.volumes([again], data.task, Preparation())
-    assert len(loads) == 1
+def test_a_changed_file_is_noticed(dataset, labelled, cache):
+    case = labelled[0]
+    before = cache.volumes([case], dataset.task, Preparation())[0]
+    shutil.copy(labelled[1].images[0], case.images[0])
+    after = cache.volumes([case], dataset.task, Preparation())[0]
+    assert not are_same(before, after)
 
 
-def test_voxels_beside_a_header_are_part_of_the_key(tmp_path):
-    """Two MHD scans of one geometry have the same header; their voxels do not."""
-    import numpy as np
-    import SimpleITK as sitk
+def test_a_copy_under_another_name_is_the_same_entry(
+    dataset, labelled, cache, tmp_path, prepared_names
+):
+    case = labelled[0]
+    cache.volumes([case], dataset.task, Preparation())
+    copied = read_dataset(Path(shutil.copytree(dataset.folder, tmp_path / "elsewhere")))
+    copied_case = next(other for other in copied.training if other.name == case.name)
+    cache.volumes([copied_case], dataset.task, Preparation())
+    assert len(prepared_names) == 1
 
-    from segpl.data.cases import Case, Region, Task
 
+def test_voxels_beside_a_header_are_part_of_the_key(cache, tmp_path):
+    """Two MHD scans of one geometry have the same header, but other voxels."""
     cases = []
     for number in range(2):
-        place = tmp_path / f"subject#{number}"
-        place.mkdir()
+        file = tmp_path / f"subject#{number}/scan.mhd"
+        file.parent.mkdir()
         voxels = np.random.default_rng(number).normal(size=(8, 8, 8)).astype(np.float32)
-        sitk.WriteImage(sitk.GetImageFromArray(voxels), str(place / "scan.mhd"))
-        cases.append(Case(f"c{number}", f"s{number}", (place / "scan.mhd",)))
+        sitk.WriteImage(sitk.GetImageFromArray(voxels), str(file))
+        cases.append(Case(f"c{number}", f"s{number}", (file,)))
     task = Task(("MR",), (Region("a", (1,), 1),))
-    first, second = Cache(tmp_path / "cache").volumes(cases, task, Preparation())
+    first, second = cache.volumes(cases, task, Preparation())
     assert not torch.equal(first.x, second.x)
 
 
-def test_what_a_kill_left_half_built_is_not_trusted(data, tmp_path, monkeypatch):
-    cache, cases = Cache(tmp_path / "cache"), labelled(data)[:1]
+def test_an_entry_that_a_killed_process_left_incomplete_is_not_trusted(
+    dataset, labelled, cache, monkeypatch
+):
+    cases = labelled[:1]
     monkeypatch.setattr(segpl.data.cache, "write_volume", lambda *_: os._exit(9))
-    pid = os.fork()
-    if pid == 0:
-        cache.volumes(cases, data.task, Preparation())
+    child = os.fork()
+    if child == 0:
+        cache.volumes(cases, dataset.task, Preparation())
         os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 9
     monkeypatch.undo()
-    left = list((tmp_path / "cache/volumes").iterdir())
-    assert [each.name.startswith(DRAFT) for each in left] == [True]
-    assert same(
-        cache.volumes(cases, data.task, Preparation())[0], load(cases[0], data.task, Preparation())
-    )
+    (incomplete,) = entries_of(cache)
+    assert incomplete.name.startswith(DRAFT)
+    volume = cache.volumes(cases, dataset.task, Preparation())[0]
+    assert are_same(volume, load(cases[0], dataset.task, Preparation()))
 
 
-def test_two_processes_on_a_cold_cache_both_succeed(data, tmp_path):
-    code = (
-        "import sys; from pathlib import Path; from segpl.data.cache import Cache\n"
-        "from segpl.data.layouts import read_dataset; from segpl.data.preparation import Preparation\n"
-        "data = read_dataset(Path(sys.argv[1]))\n"
-        "found = Cache(Path(sys.argv[2])).volumes(data.training, data.task, Preparation())\n"
-        "print([float(volume.x.double().sum()) for volume in found])"
-    )
-    command = [sys.executable, "-c", code, str(data.folder), str(tmp_path / "cache")]
+def test_two_processes_on_a_cold_cache_both_succeed(dataset, cache):
+    command = [sys.executable, "-c", SUM_OF_ALL_VOLUMES, str(dataset.folder), str(cache.folder)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    both = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-        for _ in range(2)
-    ]
-    printed = [process.communicate()[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0]
-    assert printed[0] == printed[1]
-    entries = list((tmp_path / "cache/volumes").iterdir())
-    assert len(entries) == len(data.training)
+    processes = []
+    for _ in range(2):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        processes.append(process)
+    outputs = [process.communicate()[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert outputs[0] == outputs[1]
+    entries = entries_of(cache)
+    assert len(entries) == len(dataset.training)
     assert not any(entry.name.startswith(DRAFT) for entry in entries)
 
 
-def test_the_cache_stays_below_its_limit(data, tmp_path):
-    size = load(data.training[0], data.task, Preparation()).x.numel() * 4
-    cache = Cache(tmp_path / "cache", limit=2.9 * size)
-    for case in data.training:
-        volume = cache.volumes([case], data.task, Preparation())[0]
+def test_the_cache_stays_below_its_limit(dataset, tmp_path):
+    cache = Cache(tmp_path / "cache", limit=2.9 * bytes_of_a_volume(dataset))
+    for case in dataset.training:
+        volume = cache.volumes([case], dataset.task, Preparation())[0]
         assert volume.x.sum().isfinite()
-    assert len(list((tmp_path / "cache/volumes").iterdir())) == 2
+    assert len(entries_of(cache)) == 2
 
 
-def test_many_small_readings_stay_below_the_limit_too(data, tmp_path):
-    """Each of them builds far less than a twentieth of what the cache may hold."""
-    size = load(data.training[0], data.task, Preparation()).x.numel() * 4
-    cache = Cache(tmp_path / "cache", limit=42 * size)
+def test_many_small_entries_stay_below_the_limit_too(dataset, tmp_path):
+    """Each call writes far less than a twentieth of what the cache may hold."""
+    cache = Cache(tmp_path / "cache", limit=42 * bytes_of_a_volume(dataset))
     for width in range(50):
-        cache.volumes(data.training[:1], data.task, Preparation(window=(0, 1000 + width)))
-    assert 30 < len(list((tmp_path / "cache/volumes").iterdir())) < 42
+        cache.volumes(dataset.training[:1], dataset.task, Preparation(window=(0, 1000 + width)))
+    assert 30 < len(entries_of(cache)) < 42
 
 
 def test_data_larger_than_the_limit_are_prepared_once_and_stay_readable(
-    data, tmp_path, monkeypatch
+    dataset, tmp_path, prepared_names
 ):
-    prepared = []
-    monkeypatch.setattr(
-        segpl.data.cache,
-        "load",
-        lambda case, *rest: prepared.append(case.name) or load(case, *rest),
-    )
-    size = load(data.training[0], data.task, Preparation()).x.numel() * 4
-    found = Cache(tmp_path / "cache", limit=2.9 * size).volumes(
-        data.training, data.task, Preparation()
-    )
-    assert prepared == [case.name for case in data.training]
-    assert len(list((tmp_path / "cache/volumes").iterdir())) == 2 < len(found)
-    for volume, case in zip(found, data.training, strict=True):
-        assert same(volume, load(case, data.task, Preparation()))
+    cache = Cache(tmp_path / "cache", limit=2.9 * bytes_of_a_volume(dataset))
+    volumes = cache.volumes(dataset.training, dataset.task, Preparation())
+    assert prepared_names == [case.name for case in dataset.training]
+    assert len(entries_of(cache)) == 2 < len(volumes)
+    for volume, case in zip(volumes, dataset.training, strict=True):
+        assert are_same(volume, load(case, dataset.task, Preparation()))
 
 
-def test_a_patch_does_not_load_its_volume(data, tmp_path):
-    """The numbers are mapped from disk: the tensor lives in a file's pages, not in memory of its own."""
-    cache, case = Cache(tmp_path / "cache"), labelled(data)[0]
-    volume = cache.volumes([case], data.task, Preparation())[0]
-    address, mapped = volume.x.data_ptr(), False
+def mapped_file(address):
+    """The file that is mapped to this address of the process; None for ordinary memory."""
     for line in Path("/proc/self/maps").read_text().splitlines():
-        low, high = (int(edge, 16) for edge in line.split()[0].split("-"))
-        mapped |= low <= address < high and line.endswith("x.npy")
-    assert mapped
+        addresses, *_, name = line.split()
+        start, end = addresses.split("-")
+        if int(start, 16) <= address < int(end, 16):
+            return Path(name)
+    return None
 
 
-def test_thousands_of_volumes_can_be_open_at_once(tmp_path):
-    """A process may have some thousand files open: far fewer than a data set may have volumes."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(
-        resource.RLIMIT_NOFILE, (len(list(Path("/proc/self/fd").iterdir())) + 20, before[1])
-    )
-    try:
-        found = []
-        for number in range(60):
-            case = Case(str(number), str(number), (Path("x"),), Path("y"))
-            (tmp_path / case.name).mkdir()
-            x = torch.full((1, 3, 4, 5), float(number))
-            write_volume(tmp_path / case.name, Volume(case, x, x == number))
-            found.append(open_volume(tmp_path / case.name, case))
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
-    assert [volume.x.unique().item() for volume in found] == list(range(60))
-    assert all(volume.y.all() for volume in found)
+def test_a_volume_is_mapped_from_its_file_and_not_loaded(dataset, labelled, cache):
+    volume = cache.volumes(labelled[:1], dataset.task, Preparation())[0]
+    assert mapped_file(volume.x.data_ptr()).name == "x.npy"
+
+
+@pytest.fixture
+def few_open_files():
+    """The process can open only 20 more files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    now_open = len(list(Path("/proc/self/fd").iterdir()))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (now_open + 20, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_more_volumes_can_be_open_than_files(tmp_path, few_open_files):
+    volumes = []
+    for number in range(60):
+        case = Case(str(number), str(number), (Path("x"),), Path("y"))
+        folder = tmp_path / case.name
+        folder.mkdir()
+        x = torch.full((1, 3, 4, 5), float(number))
+        write_volume(folder, Volume(case, x, x == number))
+        volumes.append(open_volume(folder, case))
+    assert [volume.x.unique().item() for volume in volumes] == list(range(60))
+    assert all(volume.y.all() for volume in volumes)

@@ -1,4 +1,4 @@
-"""Run directories to export: drawn weights do as well as trained ones."""
+"""Run directories to export: random weights serve as well as trained ones."""
 
 import json
 from collections.abc import Callable
@@ -12,32 +12,34 @@ from untrained import untrained
 
 from segpl.data.cases import Case, Region, Task
 from segpl.data.formats import read_image
-from segpl.data.preparation import load, resample
-from segpl.exporting.program import read_trained
-from segpl.inference.windows import fold
+from segpl.data.preparation import load
+from segpl.data.resampling import resample
+from segpl.exporting.trained import read_trained
+from segpl.inference.label_map import merge_regions
 from segpl.rundir import SPLIT_FILE, WEIGHTS_FILE
 from segpl.settings.run import save_task
 
 TASK = Task(("T1", "FLAIR"), (Region("whole", (1, 2), 1), Region("core", (2,), 2)))
 
 
-def shaken(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """First weights that expect as much foreground as background, so that masks have both, and phi off its prior.
+def perturbed(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """First weights with as much foreground as background in their masks, and phi off its prior.
 
-    Then thresholds differ between images and classes, and matter.
+    Thresholds then differ between images and classes, and matter.
     """
-    draw = torch.Generator().manual_seed(1)
+    generator = torch.Generator().manual_seed(1)
     for name, weight in weights.items():
         if name.endswith("head.block.conv.conv.bias"):
             weight.zero_()
         if "phi.numbers" in name:
-            weight += 1.5 * name.endswith("bias") + torch.randn(weight.shape, generator=draw) * 0.7
+            shift = 1.5 if name.endswith("bias") else 0.0
+            weight += shift + torch.randn(weight.shape, generator=generator) * 0.7
     return {name: weight.contiguous() for name, weight in weights.items()}
 
 
 @pytest.fixture
-def drawn(tmp_path: Path) -> Callable[..., Path]:
-    """Makes a run directory of a method, in which nothing was trained."""
+def make_run(tmp_path: Path) -> Callable[..., Path]:
+    """Makes a run directory of a method with random weights."""
 
     def make(
         method: object = "segpl",
@@ -50,7 +52,8 @@ def drawn(tmp_path: Path) -> Callable[..., Path]:
         directory = tmp_path / "run"
         run.save(directory)
         save_task(directory, task)
-        safetensors.torch.save_file(shaken(run.build(task).state_dict()), directory / WEIGHTS_FILE)
+        weights = perturbed(run.build(task).state_dict())
+        safetensors.torch.save_file(weights, directory / WEIGHTS_FILE)
         if split:
             (directory / SPLIT_FILE).write_text(json.dumps(split))
         return directory
@@ -67,6 +70,6 @@ def own_mask() -> Callable[..., object]:
         x = load(Case("scan", "scan", files), task, run.preparation).x
         p = reference_volume(lambda window: run.method.predict(model, window), x, run.patch)
         p = resample(p, read_image(files[0]).values.shape[1:])
-        return fold(p.mean(0) > 0.5, task.regions), p[0]
+        return merge_regions(p.mean(0) > 0.5, task.regions), p[0]
 
     return make

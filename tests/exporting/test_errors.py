@@ -1,4 +1,4 @@
-"""What a user can get wrong in any export takes one sentence, and leaves nothing behind."""
+"""A user's mistake in any export gives one sentence, and leaves nothing behind."""
 
 import pytest
 
@@ -10,17 +10,17 @@ pytestmark = pytest.mark.parametrize("format", FORMATS)
 
 
 @pytest.fixture
-def run(drawn, tumours):
+def run(make_run, tumours):
     split = {"labelled": ["tumour_000"], "validation": [], "unlabelled": []}
-    return drawn("segpl", (16, 16), read_dataset(tumours).task, split, data=str(tumours))
+    return make_run("segpl", (16, 16), read_dataset(tumours).task, split, data=str(tumours))
 
 
-def test_a_folder_that_is_no_run(format, tmp_path):
+def test_a_folder_that_is_no_run_is_refused(format, tmp_path):
     with pytest.raises(UserError, match="is not a run directory"):
         export(tmp_path, format, tmp_path / "out")
 
 
-def test_a_run_that_was_not_trained(format, run, tmp_path):
+def test_a_run_without_weights_is_refused(format, run, tmp_path):
     (run / "model.safetensors").unlink()
     with pytest.raises(UserError, match="its training has not ended"):
         export(run, format, tmp_path / "out")
@@ -43,20 +43,22 @@ def test_a_file_is_not_overwritten(format, run, tmp_path):
     assert (tmp_path / "out").read_text(encoding="utf-8") == "precious"
 
 
-def test_a_place_that_cannot_be_written(format, run, tmp_path):
+def test_a_path_that_cannot_be_written_is_refused(format, run, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"out cannot be written \(.+\): choose another --out"):
         export(run, format, tmp_path / "file/out")
 
 
-def test_an_empty_folder_will_do_unless_a_file_is_made(format, run, tmp_path):
-    (tmp_path / "out").mkdir()
+def test_an_empty_folder_is_filled_unless_the_format_is_a_file(format, run, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
     if format == "onnx":
         with pytest.raises(UserError, match="give the name of a file"):
-            export(run, format, tmp_path / "out")
+            export(run, format, out)
     else:
-        assert any(export(run, format, tmp_path / "out").iterdir())
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+        assert any(export(run, format, out).iterdir())
+    hidden = [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+    assert hidden == []
 
 
 def test_a_failure_half_way_leaves_nothing(format, run, tmp_path, monkeypatch):

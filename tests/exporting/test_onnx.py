@@ -1,4 +1,4 @@
-"""An ONNX file says what PyTorch says, for every method, and never takes its name unless it does."""
+"""An ONNX file predicts what PyTorch predicts, for every method; otherwise it is not written."""
 
 import json
 import sys
@@ -11,23 +11,21 @@ import scipy.stats
 import torch
 
 import segpl
-from segpl.em.thresholds import BetaPosterior
+from segpl.em.posteriors import BetaPosterior
 from segpl.exporting.onnx import export_onnx
-from segpl.exporting.program import prediction, read_trained, windows
 from segpl.exporting.substitutes import ONNX, average_pool, beta_quantile, erfinv
+from segpl.exporting.trained import prediction_module, read_trained
+from segpl.exporting.verification import phantom_windows
 from segpl.foundation.errors import UserError
 from segpl.methods import METHODS
 from segpl.settings.planning import plan_run
 from segpl.training.loop import train
 
-FLAT, DEEP = (16, 16), (16, 16, 4)
-EVERY = [(method, FLAT) for method in METHODS] + [
-    (method, DEEP) for method in ("segpl", "segpl-em", "deep-ensemble")
-]
-"""All methods in 2D; in 3D, where thresholds are tested too, one network, an averaged one, and several."""
-THRESHOLDS = [
-    {"name": "segpl-vi", "prior": {"name": name}}
-    for name in ("normal", "confident", "categorical", "beta")
+IN_3D = ("segpl", "segpl-em", "deep-ensemble")
+"""One network, an averaged one, and several. Thresholds in 3D have a test of their own."""
+METHODS_AND_PATCHES = [
+    *((method, (16, 16)) for method in METHODS),
+    *((method, (16, 16, 4)) for method in IN_3D),
 ]
 
 
@@ -41,53 +39,58 @@ def assert_same_prediction(directory, file):
     trained = read_trained(directory)
     for size in (1, 2, 5):
         image = 3 * torch.rand(size, 2, *trained.run.patch) - 1
-        torch.testing.assert_close(
-            outputs(file, image), prediction(trained)(image), atol=1e-4, rtol=0
-        )
+        expected = prediction_module(trained)(image)
+        torch.testing.assert_close(outputs(file, image), expected, atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize(
-    ("method", "patch"), EVERY, ids=lambda value: value if value in METHODS else f"{len(value)}D"
+    ("method", "patch"),
+    METHODS_AND_PATCHES,
+    ids=lambda value: value if value in METHODS else f"{len(value)}D",
 )
-def test_every_method_predicts_in_onnxruntime_what_it_predicts_here(method, patch, drawn, tmp_path):
+def test_every_method_predicts_the_same_in_onnxruntime(method, patch, make_run, tmp_path):
     members = {"members": 2} if method == "deep-ensemble" else {}
-    directory = drawn({"name": method, **members}, patch)
+    directory = make_run({"name": method, **members}, patch)
     assert_same_prediction(directory, export_onnx(directory, tmp_path / "model.onnx"))
 
 
 @pytest.mark.parametrize("patch", [[32, 32], [32, 32, 8]], ids=["2D", "3D"])
 def test_trained_weights_are_exported_too(patch, tumours, tmp_path):
-    """Trained norms amplify rounding more than fresh ones: the check must not mistake that for a difference."""
+    """Trained norms amplify rounding more than fresh ones, and the check must tolerate that."""
     settings = {"method": "segpl-em", "steps": 30, "channels": 4, "patch": patch, "validation": 0}
     directory = train(plan_run(tumours, settings), tmp_path / "run")
     file = export_onnx(directory, tmp_path / "model.onnx")
     trained = read_trained(directory)
-    image = next(windows(trained, [5]))
-    torch.testing.assert_close(outputs(file, image), prediction(trained)(image), atol=1e-4, rtol=0)
+    image = next(phantom_windows(trained, [5]))
+    expected = prediction_module(trained)(image)
+    torch.testing.assert_close(outputs(file, image), expected, atol=1e-4, rtol=0)
 
 
-@pytest.mark.parametrize("method", THRESHOLDS, ids=lambda method: method["prior"]["name"])
-def test_thresholds_are_learnt_ones_whatever_the_prior(method, drawn, tmp_path):
+@pytest.mark.parametrize("prior", ["normal", "confident", "categorical", "beta"])
+def test_learnt_thresholds_are_exported_whatever_the_prior(prior, make_run, tmp_path):
     """With a patch that phi's grid does not divide evenly."""
     patch = (12, 20, 10)
-    directory = drawn(method, patch)
+    directory = make_run({"name": "segpl-vi", "prior": {"name": prior}}, patch)
     trained = read_trained(directory)
     image = torch.randn(3, 2, *patch)
-    plain = trained.model["theta"](image).sigmoid()
-    assert (prediction(trained)(image) - plain).abs().max() > 0.01, (
-        "the threshold does not matter, so nothing is shown"
-    )
+    without_threshold = trained.model["theta"](image).sigmoid()
+    effect = (prediction_module(trained)(image) - without_threshold).abs().max()
+    assert effect > 0.01, "the threshold must matter, or the test shows nothing"
     assert_same_prediction(directory, export_onnx(directory, tmp_path / "model.onnx"))
 
 
-def test_the_file_says_what_it_takes_and_gives(drawn, tmp_path):
-    directory = drawn(
-        "cps", (16, 16, 4), spacing=(1.0, 1.0, 3.0), window=(-100, 300), orientation="LPS"
-    )
-    model = onnx.load(export_onnx(directory, tmp_path / "new/model.onnx"))
-    notes = {each.key: json.loads(each.value) for each in model.metadata_props}
-    assert "resampled to 1 x 1 x 3 mm" in notes.pop("preparation")
-    assert notes == {
+@pytest.fixture
+def model(make_run, tmp_path):
+    """An ONNX model with all settings that its metadata name."""
+    settings = {"spacing": (1.0, 1.0, 3.0), "window": (-100, 300), "orientation": "LPS"}
+    directory = make_run("cps", (16, 16, 4), **settings)
+    return onnx.load(export_onnx(directory, tmp_path / "new/model.onnx"))
+
+
+def test_the_metadata_say_how_scans_are_prepared(model):
+    metadata = {entry.key: json.loads(entry.value) for entry in model.metadata_props}
+    assert "resampled to 1 x 1 x 3 mm" in metadata.pop("preparation")
+    assert metadata == {
         "channels": ["T1", "FLAIR"],
         "regions": [
             {"name": "whole", "values": [1, 2], "paint": 1},
@@ -100,38 +103,40 @@ def test_the_file_says_what_it_takes_and_gives(drawn, tmp_path):
         "method": "cps",
         "segpl": segpl.__version__,
     }
-    image, p = model.graph.input[0], model.graph.output[0]
-    assert (image.name, p.name) == ("image", "probabilities")
-    sizes = [
-        [d.dim_param or d.dim_value for d in each.type.tensor_type.shape.dim] for each in (image, p)
-    ]
-    assert sizes == [["batch", 2, 16, 16, 4], ["batch", 2, 16, 16, 4]]
 
 
-def test_a_model_that_differs_leaves_no_file(drawn, tmp_path, monkeypatch):
-    directory = drawn("segpl-vi")
+def test_input_and_output_have_names_and_sizes(model):
+    tensors = [model.graph.input[0], model.graph.output[0]]
+    assert [tensor.name for tensor in tensors] == ["image", "probabilities"]
+    for tensor in tensors:
+        axes = tensor.type.tensor_type.shape.dim
+        sizes = [axis.dim_param or axis.dim_value for axis in axes]
+        assert sizes == ["batch", 2, 16, 16, 4]
+
+
+def test_a_model_that_differs_leaves_no_file(make_run, tmp_path, monkeypatch):
+    directory = make_run("segpl-vi")
     monkeypatch.setitem(ONNX, torch.erfinv, lambda y: 0 * y)
-    with pytest.raises(
-        RuntimeError, match=r"ONNX program differs from the run by 0\.\d+, so it was not written"
-    ):
+    message = r"ONNX program differs from the run by 0\.\d+, so it was not written"
+    with pytest.raises(RuntimeError, match=message):
         export_onnx(directory, tmp_path / "out/model.onnx")
     assert not any((tmp_path / "out").iterdir())
 
 
-def test_without_the_extra_one_sentence_says_what_to_install(drawn, tmp_path, monkeypatch):
+def test_without_the_extra_the_error_says_what_to_install(make_run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(UserError, match=r"pip install '.\[export\]'"):
-        export_onnx(drawn("segpl"), tmp_path / "model.onnx")
+        export_onnx(make_run("segpl"), tmp_path / "model.onnx")
 
 
-def test_beta_quantiles_are_scipys():
+@pytest.mark.parametrize("level", [0.1, 0.5, 0.9])
+def test_beta_quantiles_are_scipys(level):
     shapes = torch.tensor([0.3, 1.0, 2.0, 12.0, 150.0, 3000.0])
     a, b = torch.meshgrid(shapes, shapes, indexing="ij")
     posterior = BetaPosterior(a, b, torch.distributions.Beta(12.0, 12.0))
-    for level in (0.1, 0.5, 0.9):
-        expected = scipy.stats.beta.ppf(level, a.numpy(), b.numpy()).clip(1e-4, 1 - 1e-4)
-        found = beta_quantile(posterior, torch.full_like(a, level)).numpy()
-        np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-6)
+    expected = scipy.stats.beta.ppf(level, a.numpy(), b.numpy()).clip(1e-4, 1 - 1e-4)
+    quantile = beta_quantile(posterior, torch.full_like(a, level)).numpy()
+    np.testing.assert_allclose(quantile, expected, rtol=2e-3, atol=2e-6)
 
 
 def test_erfinv_is_torchs():
@@ -142,6 +147,5 @@ def test_erfinv_is_torchs():
 @pytest.mark.parametrize("size", [(8, 8), (5, 3), (20, 1)])
 def test_average_pooling_is_torchs(size):
     x = torch.randn(2, 3, 20, 9)
-    torch.testing.assert_close(
-        average_pool(x, size), torch.nn.functional.adaptive_avg_pool2d(x, size)
-    )
+    expected = torch.nn.functional.adaptive_avg_pool2d(x, size)
+    torch.testing.assert_close(average_pool(x, size), expected)

@@ -1,4 +1,4 @@
-"""Files and folders that are there as a whole or not at all."""
+"""Files and folders are written completely or not at all."""
 
 import os
 import re
@@ -25,8 +25,8 @@ def test_a_failure_leaves_the_old_file_and_no_draft(tmp_path):
     write_text(file, "old")
 
     def fail():
-        with draft(file) as place:
-            place.write_text("half of the new")
+        with draft(file) as temporary:
+            temporary.write_text("half of the new")
             raise ValueError
 
     with pytest.raises(ValueError):
@@ -52,48 +52,56 @@ def test_a_block_that_writes_nothing_is_an_error(tmp_path):
 
 
 def test_content_reaches_the_disk_before_its_name_does(tmp_path, monkeypatch):
-    done = []
-    replace, sync = Path.replace, os.fsync
-    monkeypatch.setattr(os, "fsync", lambda stream: (done.append("sync"), sync(stream)))
-    monkeypatch.setattr(Path, "replace", lambda *names: (done.append("rename"), replace(*names)))
+    calls = []
+    fsync = os.fsync
+    replace = Path.replace
+
+    def record_sync(descriptor):
+        calls.append("sync")
+        fsync(descriptor)
+
+    def record_rename(path, target):
+        calls.append("rename")
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", record_sync)
+    monkeypatch.setattr(Path, "replace", record_rename)
     write_text(tmp_path / "file", "content")
-    assert done == ["sync", "rename", "sync"]
+    assert calls == ["sync", "rename", "sync"]
 
 
-def test_a_folder_is_there_as_a_whole(tmp_path):
+def test_a_folder_is_written_as_a_whole_and_may_replace_an_empty_one(tmp_path):
     folder = tmp_path / "folder"
-    folder.mkdir()  # an empty one may be replaced
-    with draft(folder) as place:
-        write_text(place / "inner/file", "content")
+    folder.mkdir()
+    with draft(folder) as temporary:
+        write_text(temporary / "inner/file", "content")
         assert not list(folder.iterdir())
     assert (folder / "inner/file").read_text() == "content"
     assert list(tmp_path.iterdir()) == [folder]
 
 
-def test_a_folder_that_holds_something_is_not_replaced(tmp_path):
-    write_text(tmp_path / "folder/mine", "precious")
-    with (
-        pytest.raises(UserError, match="folder cannot be written"),
-        draft(tmp_path / "folder") as place,
-    ):
-        write_text(place / "other", "content")
+def test_a_folder_that_is_not_empty_is_not_replaced(tmp_path):
+    folder = tmp_path / "folder"
+    write_text(folder / "mine", "precious")
+    with pytest.raises(UserError, match="folder cannot be written"), draft(folder) as temporary:
+        write_text(temporary / "other", "content")
     assert [file.name for file in tmp_path.rglob("*")] == ["folder", "mine"]
 
 
 def test_a_draft_keeps_the_ending_and_is_hidden(tmp_path):
-    with draft(tmp_path / "mask.nii.gz") as place:
-        assert place.name.startswith(".")
-        assert place.name.endswith("mask.nii.gz")
-        place.touch()
+    with draft(tmp_path / "mask.nii.gz") as temporary:
+        assert temporary.name.startswith(".")
+        assert temporary.name.endswith("mask.nii.gz")
+        temporary.touch()
 
 
 def test_nothing_else_renames_files():
-    """One way to write a file as a whole."""
-    other = re.compile(
+    """There is one function that writes a file atomically."""
+    rename = re.compile(
         r"os\.(replace|rename)\(|\.(rename|replace)\((file|folder|entry|path|target)\)"
     )
-    found = []
+    renaming = []
     for file in SOURCE.rglob("*.py"):
-        if other.search(file.read_text(encoding="utf-8")):
-            found.append(file.relative_to(SOURCE).as_posix())
-    assert found == ["foundation/files.py"]
+        if rename.search(file.read_text(encoding="utf-8")):
+            renaming.append(file.relative_to(SOURCE).as_posix())
+    assert renaming == ["foundation/files.py"]

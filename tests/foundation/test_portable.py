@@ -1,4 +1,4 @@
-"""The program runs on systems other than Linux: it asks libraries that know them all."""
+"""segpl runs on systems other than Linux: portable libraries do what depends on the system."""
 
 import ast
 import time
@@ -6,7 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from segpl.foundation.memory import PeakMemory, free, held, held_without_files
+from segpl.foundation.memory import (
+    PeakMemory,
+    available_bytes,
+    resident_bytes,
+    resident_bytes_without_files,
+)
 
 SOURCE = Path(__file__).parents[2] / "src/segpl"
 POSIX_ONLY = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty"}
@@ -28,13 +33,13 @@ def test_nothing_imports_a_module_that_only_posix_has():
         assert POSIX_ONLY.isdisjoint(imported_modules(file)), file
 
 
-def test_nothing_reads_the_files_by_which_linux_describes_itself():
+def test_nothing_reads_the_proc_files_of_linux():
     for file in SOURCE.rglob("*.py"):
         assert "/proc/" not in file.read_text(encoding="utf-8"), file
 
 
-def test_the_peak_is_that_of_the_time_watched():
-    before = held()
+def test_the_peak_is_that_between_start_and_stop():
+    before = resident_bytes()
     with PeakMemory() as memory:
         kept = np.ones(25_000_000)  # 200 MB
         time.sleep(0.05)
@@ -45,7 +50,7 @@ def test_the_peak_is_that_of_the_time_watched():
     assert later.bytes < memory.bytes - 100e6
 
 
-def test_a_peak_may_be_stopped_before_it_started_and_twice():
+def test_stop_may_be_called_before_start_and_twice():
     memory = PeakMemory()
     memory.stop()
     assert memory.bytes == 0
@@ -55,6 +60,9 @@ def test_a_peak_may_be_stopped_before_it_started_and_twice():
     assert memory.bytes > 0
 
 
-def test_memory_without_files_is_part_of_the_memory_held():
-    assert 0 < held_without_files() <= held()
-    assert free() > 0
+def test_memory_without_files_is_part_of_the_resident_memory():
+    assert 0 < resident_bytes_without_files() <= resident_bytes()
+
+
+def test_some_memory_is_available():
+    assert available_bytes() > 0

@@ -1,4 +1,4 @@
-"""A mask lies on its scan, however the scan is stored."""
+"""A mask has the geometry of its scan, however the scan is stored."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +7,7 @@ import nibabel
 import numpy as np
 import pytest
 import SimpleITK
-from nibabel.orientations import axcodes2ornt
+from nibabel.orientations import axcodes2ornt, ornt_transform
 from series import write_series
 
 from segpl.data.formats import Image
@@ -16,8 +16,8 @@ from segpl.data.itk import from_itk, to_itk
 from segpl.settings.run import read_run
 
 
-def turned(degrees):
-    """A rotation about an oblique axis."""
+def rotation(degrees):
+    """The affine of a rotation about an oblique axis."""
     axis = np.array([1.0, 2.0, 3.0]) / np.sqrt(14.0)
     cross = np.cross(np.eye(3), axis)
     angle = np.deg2rad(degrees)
@@ -32,9 +32,12 @@ def dice(first, second):
 
 def stored(image, codes):
     """The same scan with its axes in another order or direction."""
-    return image.as_reoriented(
-        nibabel.orientations.ornt_transform(axcodes2ornt("RAS"), axcodes2ornt(codes))
-    )
+    transform = ornt_transform(axcodes2ornt("RAS"), axcodes2ornt(codes))
+    return image.as_reoriented(transform)
+
+
+def rotated(image, degrees):
+    return nibabel.Nifti1Image(np.asarray(image.dataobj), rotation(degrees) @ image.affine)
 
 
 @pytest.fixture(scope="session")
@@ -49,25 +52,24 @@ def expected(shifted, canonical, phantom):
 def test_a_flipped_permuted_or_oblique_scan_gets_the_same_mask(
     codes, degrees, shifted, canonical, expected, tmp_path
 ):
-    oblique = nibabel.Nifti1Image(np.asarray(canonical.dataobj), turned(degrees) @ canonical.affine)
+    oblique = rotated(canonical, degrees)
     scan = stored(oblique, codes)
     nibabel.save(scan, tmp_path / "scan.nii.gz")
     shifted.predict(tmp_path / "scan.nii.gz").save(tmp_path / "mask.nii.gz")
     mask = nibabel.load(tmp_path / "mask.nii.gz")
     assert mask.shape == scan.shape
     np.testing.assert_array_equal(mask.affine, nibabel.load(tmp_path / "scan.nii.gz").affine)
-    as_found = stored(nibabel.Nifti1Image(expected.astype(np.uint8), oblique.affine), codes)
-    np.testing.assert_array_equal(np.asarray(mask.dataobj) == 5, np.asarray(as_found.dataobj) == 1)
+    expected_image = nibabel.Nifti1Image(expected.astype(np.uint8), oblique.affine)
+    expected_mask = np.asarray(stored(expected_image, codes).dataobj)
+    np.testing.assert_array_equal(np.asarray(mask.dataobj) == 5, expected_mask == 1)
 
 
-def test_without_an_orientation_the_same_network_would_look_on_the_wrong_side(
-    shifted, canonical, phantom
-):
-    """What the tests above are worth: the stand-in network tells left from right."""
+def test_the_stand_in_network_needs_its_orientation(shifted, canonical, phantom):
+    """Otherwise the tests above would test nothing: it tells left from right."""
     scan = stored(canonical, "LPS")
-    blind = replace(shifted, run=replace(shifted.run, orientation=None))
+    without_orientation = replace(shifted, run=replace(shifted.run, orientation=None))
     truth = np.flip(phantom[1], (0, 1))
-    assert dice(blind.predict(scan).mask == 5, truth) < 0.7
+    assert dice(without_orientation.predict(scan).mask == 5, truth) < 0.7
     assert dice(shifted.predict(scan).mask == 5, truth) > 0.97
 
 
@@ -75,51 +77,62 @@ def test_without_an_orientation_the_same_network_would_look_on_the_wrong_side(
 def test_another_spacing_costs_less_than_a_hundredth_of_dice(
     factors, shifted, canonical, phantom, expected
 ):
-    """The phantom on a finer, anisotropic, oblique and flipped grid, against its truth on that grid."""
-    affine = turned(20) @ canonical.affine @ np.diag([*(1 / np.array(factors)), 1])
-    finer = [np.kron(values, np.ones(factors, np.int16)) for values in phantom]
-    scan, truth = (stored(nibabel.Nifti1Image(values, affine), "PLI") for values in finer)
-    found = dice(shifted.predict(scan).mask == 5, np.asarray(truth.dataobj) == 1)
-    assert found == pytest.approx(dice(expected, phantom[1]), abs=0.01)
+    """The phantom on a finer, anisotropic, oblique and flipped grid, with its truth there."""
+    finer_voxels = np.diag([*(1 / np.array(factors)), 1])
+    affine = rotation(20) @ canonical.affine @ finer_voxels
+
+    def on_finer_grid(values):
+        repeated = np.kron(values, np.ones(factors, np.int16))
+        return stored(nibabel.Nifti1Image(repeated, affine), "PLI")
+
+    image, truth = phantom
+    mask = shifted.predict(on_finer_grid(image)).mask == 5
+    found = dice(mask, np.asarray(on_finer_grid(truth).dataobj) == 1)
+    assert found == pytest.approx(dice(expected, truth), abs=0.01)
 
 
 @pytest.mark.parametrize("degrees", [0, 25])
 def test_the_same_scan_gets_the_same_mask_in_every_format(
     degrees, shifted, canonical, expected, tmp_path
 ):
-    oblique = stored(
-        nibabel.Nifti1Image(np.asarray(canonical.dataobj), turned(degrees) @ canonical.affine),
-        "LPS",
-    )
+    oblique = stored(rotated(canonical, degrees), "LPS")
+    itk_image = itk_image_of(oblique)
     nibabel.save(oblique, tmp_path / "a.nii.gz")
-    values = np.asarray(oblique.dataobj)
-    image = to_itk((values - values.min()).astype(np.uint16), oblique.affine) + int(values.min())
-    image = SimpleITK.Cast(image, SimpleITK.sitkInt16)
-    for ending in ("mha", "nrrd"):
-        SimpleITK.WriteImage(image, str(tmp_path / f"a.{ending}"))
-    series = write_series(tmp_path / "series", image)
-    for scan in (
-        oblique,
-        image,
-        *(tmp_path / f"a.{ending}" for ending in ("nii.gz", "mha", "nrrd")),
-        series,
-    ):
-        found = shifted.predict(scan)
-        np.testing.assert_array_equal(found.mask == 5, np.flip(expected, (0, 1)))
-        np.testing.assert_allclose(found.affine, oblique.affine, atol=1e-4)
+    SimpleITK.WriteImage(itk_image, str(tmp_path / "a.mha"))
+    SimpleITK.WriteImage(itk_image, str(tmp_path / "a.nrrd"))
+    series = write_series(tmp_path / "series", itk_image)
+    files = [tmp_path / "a.nii.gz", tmp_path / "a.mha", tmp_path / "a.nrrd"]
+    for scan in (oblique, itk_image, *files, series):
+        prediction = shifted.predict(scan)
+        np.testing.assert_array_equal(prediction.mask == 5, np.flip(expected, (0, 1)))
+        np.testing.assert_allclose(prediction.affine, oblique.affine, atol=1e-4)
 
 
-def test_an_array_lies_as_the_training_images_do(shifted, phantom, expected, tmp_path):
-    found = shifted.predict(phantom[0], spacing=(1, 1, 2))
-    np.testing.assert_array_equal(found.mask == 5, expected)
-    assert found.volumes_ml["lesion"] == pytest.approx(expected.sum() * 2 / 1000)
+def itk_image_of(image):
+    """The same scan as a SimpleITK image of signed integers, which `to_itk` does not make."""
+    values = np.asarray(image.dataobj)
+    lowest = int(values.min())
+    unsigned = (values - lowest).astype(np.uint16)
+    return SimpleITK.Cast(to_itk(unsigned, image.affine) + lowest, SimpleITK.sitkInt16)
+
+
+def test_an_array_has_the_orientation_of_the_training_images(shifted, phantom, expected):
+    prediction = shifted.predict(phantom[0], spacing=(1, 1, 2))
+    np.testing.assert_array_equal(prediction.mask == 5, expected)
+    assert prediction.volumes_ml["lesion"] == pytest.approx(expected.sum() * 2 / 1000)
+
+
+def test_an_array_may_have_channels_and_another_byte_order(shifted, phantom, expected):
+    prediction = shifted.predict(phantom[0][None].astype(">f4"), spacing=(1, 1, 2))
+    np.testing.assert_array_equal(prediction.mask == 5, expected)
+
+
+def test_an_array_may_be_a_file(shifted, phantom, tmp_path):
     np.save(tmp_path / "a.npy", phantom[0])
     assert shifted.predict(tmp_path / "a.npy").mask.shape == phantom[0].shape
-    found = shifted.predict(phantom[0][None].astype(">f4"), spacing=(1, 1, 2))
-    np.testing.assert_array_equal(found.mask == 5, expected)
 
 
-def test_images_of_simpleitk_say_where_they_lie():
+def test_images_of_simpleitk_keep_their_geometry():
     image = SimpleITK.GetImageFromArray(np.arange(24, dtype=np.int16).reshape(2, 3, 4))
     image.SetSpacing((0.5, 2, 3))
     image.SetOrigin((1, 2, 3))
@@ -143,23 +156,19 @@ def test_channels_of_simpleitk_are_the_components_of_a_voxel():
     assert affine[3].tolist() == [0, 0, 0, 1]
 
 
-def test_what_a_frame_turns_it_turns_back():
-    image = read_image_of(np.arange(2 * 3 * 4 * 5).reshape(2, 3, 4, 5))
+def test_a_frame_restores_what_it_reorients():
+    affine = rotation(25) @ np.diag([1, -2, 3, 1.0])
+    image = Image(Path("scan"), np.arange(2 * 3 * 4 * 5).reshape(2, 3, 4, 5), affine)
     for codes in ("RAS", "LPI", "SAL", None):
         frame = Frame(image.values.shape[1:], image.affine, codes)
-        turned_image = frame.reoriented(image)
+        reoriented = frame.reoriented(image)
         if codes:
-            assert "".join(nibabel.aff2axcodes(turned_image.affine)) == codes
-        np.testing.assert_array_equal(frame.restored(turned_image.values), image.values)
-        assert frame.reoriented_shape == turned_image.values.shape[1:]
+            assert "".join(nibabel.aff2axcodes(reoriented.affine)) == codes
+        np.testing.assert_array_equal(frame.restored(reoriented.values), image.values)
+        assert frame.reoriented_shape == reoriented.values.shape[1:]
 
 
-def read_image_of(values):
-    affine = turned(25) @ np.diag([1, -2, 3, 1.0])
-    return Image(Path("scan"), values, affine)
-
-
-def test_a_scan_that_says_nothing_of_its_place_is_not_turned():
+def test_a_scan_without_an_affine_is_not_reoriented():
     image = Image(Path("scan"), np.arange(24).reshape(1, 2, 3, 4), np.eye(4))
     np.testing.assert_array_equal(
         Frame((2, 3, 4), np.eye(4), "LPS").reoriented(image).values, image.values

@@ -1,4 +1,6 @@
-"""Whoever asks, a scan has one mask: `evaluate`, `predict` and `export` agree voxel for voxel."""
+"""`evaluate`, `predict` and `export` give a scan the same mask, voxel for voxel."""
+
+import shutil
 
 import nibabel
 import numpy as np
@@ -13,7 +15,7 @@ from segpl.exporting.nnunet import pseudo_label
 from segpl.foundation.files import file_name
 from segpl.inference.predictor import load
 from segpl.prediction import predict_files
-from segpl.prediction.orders import Order
+from segpl.prediction.request import Request
 from segpl.rundir import WEIGHTS_FILE, read_table
 from segpl.settings.planning import plan_run
 from segpl.training.loop import train
@@ -23,15 +25,11 @@ from segpl.training.loop import train
 def reoriented(tumours, tmp_path_factory):
     """The tumour phantoms with half of the test scans stored in another orientation."""
     folder = tmp_path_factory.mktemp("reoriented")
-    for file in tumours.rglob("*"):
-        if file.is_file():
-            target = folder / file.relative_to(tumours)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(file.read_bytes())
-    turn = ornt_transform(axcodes2ornt("RAS"), axcodes2ornt("PLI"))
+    shutil.copytree(tumours, folder, dirs_exist_ok=True)
+    transform = ornt_transform(axcodes2ornt("RAS"), axcodes2ornt("PLI"))
     first = read_dataset(folder).test[0]
     for file in (*first.images, first.label):
-        nibabel.save(nibabel.load(file).as_reoriented(turn), file)
+        nibabel.save(nibabel.load(file).as_reoriented(transform), file)
     return folder
 
 
@@ -55,8 +53,8 @@ def test_evaluate_predict_and_export_give_the_same_masks(settings, samples, reor
 
     scores = evaluate(directory, samples=samples, first=2)
     suffix = "" if samples == 1 else f"-{samples}-samples"
-    order = Order(tmp_path / "out", samples)
-    predict_files(directory, [image for case in cases for image in case.images], order)
+    request = Request(tmp_path / "out", samples)
+    predict_files(directory, [*cases[0].images, *cases[1].images], request)
     predictor = load(directory)
     for case in cases:
         name = f"{file_name(case.name)}.nii.gz"

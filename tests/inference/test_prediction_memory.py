@@ -1,4 +1,4 @@
-"""The promise of `predict_files`: what is held does not grow beyond its formula, in which there are no samples."""
+"""The memory of a prediction stays below a formula that does not depend on the samples."""
 
 import gc
 import re
@@ -13,13 +13,15 @@ from torch import nn
 from untrained import untrained
 
 from segpl.data.cases import Region, Task
-from segpl.inference import levels as level
-from segpl.inference import predictor as module
+from segpl.inference import levels as levels_module
+from segpl.inference import predictor as predictor_module
 from segpl.inference.predictor import Predictor
 from segpl.inference.windows import slabs
 
-PEAK = Path("/proc/self/clear_refs")
-SHAPE, REGIONS, SAMPLES = (192, 192, 64), 3, 8
+CLEAR_PEAK = Path("/proc/self/clear_refs")
+SHAPE = (192, 192, 64)
+REGIONS = 3
+SAMPLES = 8
 
 
 class Bright(nn.Module):
@@ -34,41 +36,40 @@ def predictor(tmp_path):
     return Predictor(run, Task(("MR",), regions), Bright(), torch.device("cpu"))
 
 
-def megabytes(function):
-    """What a call holds at most, beyond what was held before."""
+def status_megabytes(name):
+    """An entry of Linux's status of this process, such as VmRSS."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    kilobytes = re.search(rf"{name}:\s+(\d+) kB", status)[1]
+    return int(kilobytes) / 1000
 
-    def held(kind):
-        return (
-            int(
-                re.search(
-                    rf"{kind}:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="utf-8")
-                )[1]
-            )
-            / 1000
-        )
 
+def peak_megabytes(function):
+    """The peak memory of a call, beyond what was held before."""
     gc.collect()
-    PEAK.write_text("5")  # Linux forgets the peak so far
-    before = held("VmRSS")
+    CLEAR_PEAK.write_text("5")
+    before = status_megabytes("VmRSS")
     function()
-    return held("VmHWM") - before
+    return status_megabytes("VmHWM") - before
 
 
 @pytest.mark.skipif(
-    not PEAK.exists(), reason="only Linux can be asked for the peak of a part of a program"
+    not CLEAR_PEAK.exists(), reason="only Linux reports the peak of a part of a program"
 )
 def test_memory_stays_below_the_formula(predictor, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "slabs", partial(slabs, voxels=2**17))
-    monkeypatch.setattr(level, "SLAB", 2**17)
+    monkeypatch.setattr(predictor_module, "slabs", partial(slabs, voxels=2**17))
+    monkeypatch.setattr(levels_module, "SLAB", 2**17)
     voxels = np.random.default_rng(0).integers(0, 500, SHAPE).astype(np.int16)
     nibabel.save(nibabel.Nifti1Image(voxels, np.diag([1, 1, 2, 1.0])), tmp_path / "scan.nii")
-    predictor.predict(voxels[..., :4])  # whatever is made once
+    predictor.predict(voxels[..., :4])  # allocates what is made only once
 
     def predict():
-        predictor.predict(tmp_path / "scan.nii", samples=SAMPLES).save(tmp_path / "mask.nii.gz")
+        prediction = predictor.predict(tmp_path / "scan.nii", samples=SAMPLES)
+        prediction.save(tmp_path / "mask.nii.gz")
 
     maps = 2 * REGIONS
-    formula = max(2 + 17 + 4, 4 + 2 * maps, 2 * maps + 2 * (REGIONS + 1)) * voxels.size / 1e6
-    limit = formula + 60  # for slabs and windows
-    assert limit < 4 * SAMPLES * REGIONS * voxels.size / 1e6 / 1.5, "far from all samples at once"
-    assert megabytes(predict) < limit
+    bytes_per_voxel = max(2 + 17 + 4, 4 + 2 * maps, 2 * maps + 2 * (REGIONS + 1))
+    megavoxels = voxels.size / 1e6
+    limit = bytes_per_voxel * megavoxels + 60  # for slabs and windows
+    all_samples = 4 * SAMPLES * REGIONS * megavoxels
+    assert limit < all_samples / 1.5, "far from all samples at once"
+    assert peak_megabytes(predict) < limit

@@ -1,4 +1,7 @@
-"""Loss curves that a refactor must reproduce: `python tests/methods/golden.py NAME` records one anew, on purpose."""
+"""Loss curves that a refactoring must reproduce.
+
+`python tests/methods/golden.py NAME` records the curve of a method again, for intended changes.
+"""
 
 import json
 import sys
@@ -13,22 +16,32 @@ from segpl.networks.unet import UNet
 FOLDER = Path(__file__).parent / "golden"
 
 
-def curve(kind: type[Method], steps: int = 8) -> list[float]:
-    """The total loss of a few steps on a made-up batch."""
-    draw = torch.Generator().manual_seed(1)
-    x = torch.randn(5, 1, 16, 16, generator=draw)
-    batch = Batch(
-        x[:2],
-        (x[:2] > 0.5).float(),
-        x[:2].flip(0),
-        (x[:2] > 0.5).float().flip(0),
-        x[2:],
-        torch.tensor([4, 5]),
-        torch.tensor([1, 2, 3]),
+def synthetic_batch() -> Batch:
+    """Two labelled and three unlabelled images of noise, whose bright pixels are the label."""
+    x = torch.randn(5, 1, 16, 16, generator=torch.Generator().manual_seed(1))
+    x_l = x[:2]
+    y_l = (x_l > 0.5).float()
+    return Batch(
+        x_l=x_l,
+        y_l=y_l,
+        x_p=x_l.flip(0),
+        y_p=y_l.flip(0),
+        x_u=x[2:],
+        seeds_l=torch.tensor([4, 5]),
+        seeds_u=torch.tensor([1, 2, 3]),
     )
+
+
+def small_network() -> UNet:
+    return UNet(inputs=1, regions=1, channels=4, patch=(16, 16))
+
+
+def curve(kind: type[Method], steps: int = 8) -> list[float]:
+    """The total loss of each of a few training steps on one batch."""
+    batch = synthetic_batch()
     torch.manual_seed(0)
     method = kind()
-    model = method.build(lambda: UNet(inputs=1, regions=1, channels=4, patch=(16, 16)))
+    model = method.build(small_network)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     totals = []
     for step in range(steps):
@@ -45,5 +58,5 @@ def curve(kind: type[Method], steps: int = 8) -> list[float]:
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     for name in sys.argv[1:]:
-        totals = [round(value, 6) for value in curve(METHODS[name])]
+        totals = [round(total, 6) for total in curve(METHODS[name])]
         (FOLDER / f"{name}.json").write_text(json.dumps(totals) + "\n")

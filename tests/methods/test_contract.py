@@ -1,4 +1,4 @@
-"""What holds for every method, without naming one: whoever adds a method is tested by this file."""
+"""What every method must fulfil. A new method is tested here without being named."""
 
 from dataclasses import fields
 
@@ -6,12 +6,10 @@ import pytest
 import torch
 from untrained import untrained
 
-from segpl.cli import describe
 from segpl.methods import METHODS
 from segpl.settings.run import run_from
 
-TYPES = list(METHODS.values())
-pytestmark = pytest.mark.parametrize("kind", TYPES, ids=list(METHODS))
+pytestmark = pytest.mark.parametrize("kind", METHODS.values(), ids=METHODS)
 
 
 def built(kind, network, **settings):
@@ -23,25 +21,23 @@ def built(kind, network, **settings):
 def test_losses_are_finite_and_add_up(kind, network, batch):
     method, model = built(kind, network)
     losses = method.losses(model, batch, progress=0.5)
-    assert all(torch.isfinite(term) for term in losses.terms.values())
-    assert losses.total.item() == pytest.approx(
-        sum(term.item() for term in losses.terms.values()), rel=1e-5
-    )
+    terms = [term.item() for term in losses.terms.values()]
+    assert torch.tensor(terms).isfinite().all()
+    assert losses.total.item() == pytest.approx(sum(terms), rel=1e-5)
+
+
+def has_gradient(weight):
+    return weight.grad is not None and weight.grad.abs().max() > 0
 
 
 def test_every_trainable_weight_gets_a_gradient(kind, network, batch):
     method, model = built(kind, network)
     method.losses(model, batch, progress=1.0).total.backward()
-    idle = [
-        name
-        for name, weight in model.named_parameters()
-        if weight.requires_grad and not moved(weight)
-    ]
-    assert not idle
-
-
-def moved(weight):
-    return weight.grad is not None and weight.grad.abs().max() > 0
+    without_gradient = []
+    for name, weight in model.named_parameters():
+        if weight.requires_grad and not has_gradient(weight):
+            without_gradient.append(name)
+    assert not without_gradient
 
 
 def test_predictions_are_probabilities(kind, network, batch, patch):
@@ -52,59 +48,57 @@ def test_predictions_are_probabilities(kind, network, batch, patch):
     assert p.max() <= 1
 
 
-def test_same_seed_same_loss(kind, network, batch):
-    first, again = (
-        method.losses(model, batch, 0.7).total
-        for method, model in [built(kind, network) for _ in range(2)]
-    )
-    assert torch.equal(first, again)
+def test_the_same_seed_gives_the_same_loss(kind, network, batch):
+    totals = []
+    for _ in range(2):
+        method, model = built(kind, network)
+        totals.append(method.losses(model, batch, progress=0.7).total)
+    assert torch.equal(totals[0], totals[1])
 
 
-def test_draws_belong_to_the_image_not_to_its_place(kind, network, batch):
-    """Turning the unlabelled images round turns what is drawn for them round, so processes can share a batch."""
+def test_draws_depend_on_the_image_and_not_on_its_index(kind, network, batch):
+    """Reversing the unlabelled images and their seeds changes no loss: processes share a batch."""
     method, model = built(kind, network)
-    turned = batch._replace(x_u=batch.x_u.flip(0), seeds_u=batch.seeds_u.flip(0))
-    straight, round_ = (method.losses(model, each, 1.0).total for each in (batch, turned))
-    torch.testing.assert_close(straight, round_)
+    backwards = batch._replace(x_u=batch.x_u.flip(0), seeds_u=batch.seeds_u.flip(0))
+    total = method.losses(model, batch, 1.0).total
+    torch.testing.assert_close(method.losses(model, backwards, 1.0).total, total)
 
 
-def test_learns_one_batch(kind, network, batch):
+def test_a_method_learns_one_batch(kind, network, batch):
     method, model = built(kind, network)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
-    history = []
+    labelled_losses = []
     for _ in range(30):
-        loss = method.losses(model, batch, progress=1.0)
-        history.append(loss.terms["labelled"].item())
+        losses = method.losses(model, batch, progress=1.0)
+        labelled_losses.append(losses.terms["labelled"].item())
         optimiser.zero_grad()
-        loss.total.backward()
+        losses.total.backward()
         optimiser.step()
-    assert history[-1] < 0.8 * history[0]
+    assert labelled_losses[-1] < 0.8 * labelled_losses[0]
 
 
-def test_says_whether_unlabelled_images_have_a_part_in_its_weights(kind, network, batch):
-    """With an alpha of 0: other unlabelled images give other gradients exactly if the method says that it learns."""
+def gradient(kind, network, batch, **settings):
+    """The gradient of all weights of a new model in one vector."""
+    method, model = built(kind, network, **settings)
+    method.losses(model, batch, progress=1.0).total.backward()
+    gradients = [w.grad.flatten() for w in model.parameters() if w.grad is not None]
+    return torch.cat(gradients)
+
+
+def test_without_alpha_unlabelled_images_matter_only_if_the_method_says_so(kind, network, batch):
     has_alpha = "alpha" in {field.name for field in fields(kind)}
     settings = {"alpha": 0.0} if has_alpha else {}
-    gradients = []
-    for images in (batch.x_u, batch.x_u.flip(-1) + 1):
-        method, model = built(kind, network, **settings)
-        method.losses(model, batch._replace(x_u=images), progress=1.0).total.backward()
-        gradients.append(
-            torch.cat([w.grad.flatten() for w in model.parameters() if w.grad is not None])
-        )
-    learns = not torch.equal(*gradients)
-    assert method.learns_from_unlabelled() == learns
+    other_images = batch._replace(x_u=batch.x_u.flip(-1) + 1)
+    first = gradient(kind, network, batch, **settings)
+    second = gradient(kind, network, other_images, **settings)
+    assert kind(**settings).learns_from_unlabelled() == (not torch.equal(first, second))
+
+
+def test_by_default_a_method_learns_from_the_unlabelled_images_it_uses(kind):
     assert kind().learns_from_unlabelled() == kind().uses_unlabelled()
 
 
-def test_survives_yaml(kind, network, batch):
+def test_a_method_survives_yaml(kind):
     run = untrained({"name": kind.name()}, (16, 16))
     assert run.method == kind()
     assert run_from(run.mapping(), "a test") == run
-
-
-def test_help_text_names_it_and_all_its_settings(kind, network, batch):
-    described = describe.methods()[kind.name()]
-    assert described.text == kind.__doc__.splitlines()[0]
-    documented = {setting.name for setting in (*described.settings, *describe.shared_settings())}
-    assert {field.name for field in fields(kind)} <= documented

@@ -1,4 +1,4 @@
-"""Run directories as training and evaluation leave them, made up in milliseconds for the tests of the report."""
+"""Run directories as training and evaluation leave them, written in milliseconds for tests."""
 
 import csv
 import json
@@ -10,10 +10,21 @@ import yaml
 from PIL import Image
 
 from segpl.foundation.files import file_name, write_nifti, write_text
+from segpl.rundir import (
+    COST_FILE,
+    FACTS_FILE,
+    LOG_FILE,
+    PROVENANCE_FILE,
+    RUN_FILE,
+    SPLIT_FILE,
+    TASK_FILE,
+    scoring_files,
+)
 
 STRANGE = ("<script>document.title='run'</script>", 'quote"d & a/b', "Fall_Ä 患者 $x^$")
-"""Names of cases that a page must show and not obey."""
+"""Names of cases that a page must show and not execute."""
 SHAPE = (20, 24, 5)
+AFFINE = np.diag([1.0, 1.0, 3.0, 1.0])
 REGIONS = [
     {"name": "whole", "values": [1, 2], "paint": 1},
     {"name": "core <i>", "values": [2], "paint": 2},
@@ -30,160 +41,203 @@ METRICS = (
     "nll",
     "aurc",
 )
+CURVES = ("reliability", "reliability_tempered", "risk-coverage")
+CLEAN = ("clean", 0.0)
 
 
 def data_folder(folder: Path, cases=STRANGE) -> Path:
-    """A manifest of test cases, and one for training."""
-    rows = []
-    for number, name in enumerate((*cases, "training")):
-        x, y, z = np.meshgrid(*map(np.arange, SHAPE), indexing="ij")
-        far = np.hypot(x - 10, y - 9 - number) + abs(z - 2)
-        label = ((far < 6).astype(np.uint8) + (far < 3)).astype(np.uint8)
-        write_nifti(
-            folder / f"image{number}.nii.gz",
-            (100 * label + 10 * x).astype(np.int16),
-            np.diag([1, 1, 3, 1]),
-        )
-        write_nifti(folder / f"label{number}.nii.gz", label, np.diag([1, 1, 3, 1]))
-        part = "train" if name == "training" else "test"
-        rows.append(
-            [f"subject {number}", name, f"image{number}.nii.gz", f"label{number}.nii.gz", part]
-        )
+    """A data folder with a manifest of test cases and one training case."""
+    rows = [["subject", "case", "image", "label", "split"]]
+    for number, case in enumerate((*cases, "training")):
+        image_name = f"image{number}.nii.gz"
+        label_name = f"label{number}.nii.gz"
+        image, label = _image_and_label(number)
+        write_nifti(folder / image_name, image, AFFINE)
+        write_nifti(folder / label_name, label, AFFINE)
+        split = "train" if case == "training" else "test"
+        rows.append([f"subject {number}", case, image_name, label_name, split])
     with (folder / "manifest.csv").open("w", newline="", encoding="utf-8") as stream:
-        csv.writer(stream).writerows([["subject", "case", "image", "label", "split"], *rows])
+        csv.writer(stream).writerows(rows)
     return folder
+
+
+def _image_and_label(number):
+    """A ball (value 1) with a core (value 2), shifted by `number` voxels."""
+    x, y, z = np.indices(SHAPE)
+    distance = np.hypot(x - 10, y - 9 - number) + abs(z - 2)
+    label = (distance < 6).astype(np.uint8) + (distance < 3).astype(np.uint8)
+    image = (100 * label + 10 * x).astype(np.int16)
+    return image, label
 
 
 def run_folder(
     folder: Path, data: Path, method="segpl", seed=0, labelled=2, cases=STRANGE, steps=40, shifts=()
 ) -> Path:
-    """One run directory, trained and scored."""
+    """A run directory, trained and scored."""
     draw = np.random.default_rng([seed, labelled, len(method)])
-    settings = {
-        "name": method,
-        "alpha": 0.05,
-        "prior": {"name": "normal", "mean": 0.5, "deviation": 0.1},
-    }
+    uses_unlabelled = method != "supervised"
+    _write_settings(folder, data, method, seed, labelled, steps)
+    _write_split(folder, labelled)
+    _write_costs(folder, method)
+    _write_facts(folder, steps, uses_unlabelled)
+    _write_provenance(folder, data)
+    origin = {"run": folder.name, "method": method, "seed": seed, "labelled": labelled}
+    files = scoring_files(folder)
+    _log(steps, draw, uses_unlabelled).to_csv(folder / LOG_FILE, index=False)
+    _scores(origin, cases, draw, shifts).to_csv(files.scores, index=False)
+    _images(origin, cases, draw).to_csv(files.images, index=False)
+    _curves(origin, cases).to_csv(files.curves, index=False)
+    _write_volumes(folder, cases, seed)
+    _write_shifted_pictures(folder, min(cases), shifts)
+    return folder
+
+
+def _write_settings(folder, data, method, seed, labelled, steps):
+    prior = {"name": "normal", "mean": 0.5, "deviation": 0.1}
     run = {
         "data": str(data),
-        "method": settings,
+        "method": {"name": method, "alpha": 0.05, "prior": prior},
         "labelled": labelled,
         "seed": seed,
         "steps": steps,
     }
-    write_text(folder / "run.yaml", yaml.safe_dump(run))
-    write_text(folder / "task.yaml", yaml.safe_dump({"channels": ["t1"], "regions": REGIONS}))
+    write_text(folder / RUN_FILE, yaml.safe_dump(run))
+    write_text(folder / TASK_FILE, yaml.safe_dump({"channels": ["t1"], "regions": REGIONS}))
+
+
+def _write_split(folder, labelled):
     split = {
         "labelled": ["training"],
         "unlabelled": ["u1", "u2"],
         "validation": ["v"],
         "subjects": ["training"],
+        "labelled_subjects": {
+            "total": labelled + 1,
+            "learning": labelled,
+            "validation": 1,
+            "extra_validation": True,
+        },
     }
-    use = {"total": labelled + 1, "learning": labelled, "validation": 1, "extra_validation": True}
-    _json(folder / "split.json", split | {"labelled_subjects": use})
-    _json(
-        folder / "prediction_cost.json", {"samples": 1, "voxels_per_second": 2e6, "device": "cpu"}
-    )
-    flops = {f"flops_{kind}": 1e9 for kind in ("labelled", "unlabelled", "prediction")}
+    _write_json(folder / SPLIT_FILE, split)
+
+
+def _write_costs(folder, method):
     cost = {
         "parameters": 5000,
-        **flops,
+        "flops_labelled": 1e9,
+        "flops_unlabelled": 1e9,
+        "flops_prediction": 1e9,
         "seconds_per_step": 0.1 * len(method),
         "seconds_of_training": 4.0,
+        "peak_memory_bytes": 10**9,
     }
-    _json(folder / "cost.json", cost | {"peak_memory_bytes": 10**9})
-    uses_unlabelled = method != "supervised"
-    guard = {
-        "on": True,
-        "acts": [{"after_step": steps // 2, "alpha_factor": 0.1}] if uses_unlabelled else [],
-    }
-    _json(folder / "facts.json", {"uses_unlabelled": uses_unlabelled, "guard": guard})
-    packages = {"segpl": "0.1.0", "torch": "2.13.0"}
+    _write_json(folder / COST_FILE, cost)
+    prediction_cost = {"samples": 1, "voxels_per_second": 2e6, "device": "cpu"}
+    _write_json(scoring_files(folder).prediction_cost, prediction_cost)
+
+
+def _write_facts(folder, steps, uses_unlabelled):
+    acts = []
+    if uses_unlabelled:
+        acts.append({"after_step": steps // 2, "alpha_factor": 0.1})
+    facts = {"uses_unlabelled": uses_unlabelled, "guard": {"on": True, "acts": acts}}
+    _write_json(folder / FACTS_FILE, facts)
+
+
+def _write_provenance(folder, data):
     entry = {
         "command": ["segpl", "train", "--out", "a b"],
         "started": "2026-01-01T00:00:00+00:00",
         "python": "3.11",
+        "packages": {"segpl": "0.1.0", "torch": "2.13.0"},
+        "machine": {"system": "Linux", "processors": 2},
+        "data": {"folder": str(data), "fingerprint": "sha256:abc"},
     }
-    entry |= {"packages": packages, "machine": {"system": "Linux", "processors": 2}}
-    _json(
-        folder / "provenance.json",
-        [entry | {"data": {"folder": str(data), "fingerprint": "sha256:abc"}}],
-    )
-    origin = {"run": folder.name, "method": method, "seed": seed, "labelled": labelled}
-    _log(steps, draw, uses_unlabelled).to_csv(folder / "log.csv", index=False)
-    scores(origin, cases, draw, shifts).to_csv(folder / "scores.csv", index=False)
-    _images(origin, cases, draw).to_csv(folder / "images.csv", index=False)
-    _curves(origin, cases).to_csv(folder / "curves.csv", index=False)
-    _volumes(folder, cases, seed)
-    for shift, level in (("clean", 0.0), *shifts):
-        seen = folder / "evaluation" / file_name(min(cases))
-        seen.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(np.full(SHAPE[1::-1], 100, np.uint8)).save(seen / f"{shift}={level:g}.png")
-    return folder
-
-
-def scores(origin, cases, draw, shifts=()) -> pd.DataFrame:
-    rows = [
-        origin | {"subject": f"subject {n}", "case": case, "region": region["name"], "shift": shift, "level": level}
-        | {"metric": metric, "value": draw.uniform(0.2, 0.9)}
-        for n, case in enumerate(cases) for region in REGIONS for shift, level in (("clean", 0.0), *shifts)
-        for metric in METRICS
-    ]  # fmt: skip
-    return pd.DataFrame(rows)
+    _write_json(folder / PROVENANCE_FILE, [entry])
 
 
 def _log(steps, draw, uses_unlabelled) -> pd.DataFrame:
     step = np.arange(1, steps + 1)
+    loss = 1 / np.sqrt(step)
+    is_validated = step % 10 == 0
+    progress = np.where(is_validated, step / steps, np.nan)
     log = {
         "step": step,
         "alpha_factor": np.where(step > steps // 2, 0.1, 1.0),
-        "loss": 1 / np.sqrt(step),
-    }
-    log["labelled"] = log["loss"] / 2 if uses_unlabelled else log["loss"]
-    log |= {
-        name: draw.uniform(0.2, 0.4, steps) for name in ("pseudo_foreground", "labelled_foreground")
-    }
-    log |= {
+        "loss": loss,
+        "labelled": loss / 2 if uses_unlabelled else loss,
+        "pseudo_foreground": draw.uniform(0.2, 0.4, steps),
+        "labelled_foreground": draw.uniform(0.2, 0.4, steps),
         "unlabelled_to_labelled": draw.uniform(0, 1, steps),
         "threshold": draw.uniform(0.4, 0.6, steps),
-    }
-    log |= {"threshold_spread": np.full(steps, 0.1), "posterior_mean": np.full(steps, 0.45)}
-    log |= {"posterior_deviation": np.full(steps, 0.08)}
-    validated = step % 10 == 0
-    log |= {
-        name: np.where(validated, step / steps, np.nan)
-        for name in ("pseudo_changed", "validation_iou")
+        "threshold_spread": np.full(steps, 0.1),
+        "posterior_mean": np.full(steps, 0.45),
+        "posterior_deviation": np.full(steps, 0.08),
+        "pseudo_changed": progress,
+        "validation_iou": progress,
     }
     return pd.DataFrame(log)
 
 
+def _scores(origin, cases, draw, shifts) -> pd.DataFrame:
+    rows = []
+    for case in _case_rows(origin, cases):
+        for shift, level in (CLEAN, *shifts):
+            for metric in METRICS:
+                score = {"metric": metric, "value": draw.uniform(0.2, 0.9)}
+                rows.append(case | {"shift": shift, "level": level} | score)
+    return pd.DataFrame(rows)
+
+
 def _images(origin, cases, draw) -> pd.DataFrame:
-    rows = [
-        origin | {"subject": f"subject {n}", "case": case, "region": region["name"], "shift": "clean", "level": 0.0}
-        | {"metric": "iou", "value": draw.uniform(), "image": z, "foreground": draw.uniform(0, 0.1)}
-        for n, case in enumerate(cases) for region in REGIONS for z in range(SHAPE[2])
-    ]  # fmt: skip
+    rows = []
+    for case in _case_rows(origin, cases):
+        for z in range(SHAPE[2]):
+            score = {"metric": "iou", "value": draw.uniform()}
+            image = {"image": z, "foreground": draw.uniform(0, 0.1)}
+            rows.append(case | score | image)
     return pd.DataFrame(rows)
 
 
 def _curves(origin, cases) -> pd.DataFrame:
-    rows = [
-        origin | {"subject": f"subject {n}", "case": case, "region": region["name"], "shift": "clean", "level": 0.0}
-        | {"curve": curve, "x": x, "y": x**2, "voxels": 50.0}
-        for n, case in enumerate(cases) for region in REGIONS
-        for curve in ("reliability", "reliability_tempered", "risk-coverage") for x in np.arange(1, 21) / 20 - 0.02
-    ]  # fmt: skip
+    rows = []
+    for case in _case_rows(origin, cases):
+        for curve in CURVES:
+            for x in np.arange(1, 21) / 20 - 0.02:
+                rows.append(case | {"curve": curve, "x": x, "y": x**2, "voxels": 50.0})
     return pd.DataFrame(rows)
 
 
-def _volumes(folder: Path, cases, seed) -> None:
+def _case_rows(origin, cases):
+    """What all clean scores of a case and region have in common, for every case and region."""
+    rows = []
+    for number, case in enumerate(cases):
+        for region in REGIONS:
+            names = {"subject": f"subject {number}", "case": case, "region": region["name"]}
+            rows.append(origin | names | {"shift": "clean", "level": 0.0})
+    return rows
+
+
+def _write_volumes(folder: Path, cases, seed) -> None:
+    """Masks, and probabilities in per cent, of two boxes."""
+    files = scoring_files(folder)
     for number, case in enumerate(cases):
         p = np.zeros((*SHAPE, 2), np.uint8)
-        p[4 + number : 15, 5:14, 1:4, 0], p[8:12, 7 + seed % 3 : 11, 2:4, 1] = 80, 70
-        affine, name = np.diag([1.0, 1.0, 3.0, 1.0]), f"{file_name(case)}.nii.gz"
-        write_nifti(folder / "probabilities" / name, p, affine)
-        write_nifti(folder / "masks" / name, ((p > 50) * [1, 2]).max(-1).astype(np.uint8), affine)
+        p[4 + number : 15, 5:14, 1:4, 0] = 80
+        p[8:12, 7 + seed % 3 : 11, 2:4, 1] = 70
+        mask = ((p > 50) * [1, 2]).max(-1).astype(np.uint8)
+        name = f"{file_name(case)}.nii.gz"
+        write_nifti(files.probabilities / name, p, AFFINE)
+        write_nifti(files.masks / name, mask, AFFINE)
 
 
-def _json(file: Path, contents: object) -> None:
+def _write_shifted_pictures(folder: Path, case, shifts) -> None:
+    pictures = scoring_files(folder).measured / file_name(case)
+    pictures.mkdir(parents=True, exist_ok=True)
+    grey = np.full(SHAPE[1::-1], 100, np.uint8)
+    for shift, level in (CLEAN, *shifts):
+        Image.fromarray(grey).save(pictures / f"{shift}={level:g}.png")
+
+
+def _write_json(file: Path, contents: object) -> None:
     write_text(file, json.dumps(contents))

@@ -1,4 +1,4 @@
-"""Runs side by side on the terminal: the verdict, the tests, the sizes, and how sure each method is."""
+"""Runs side by side on the terminal: the verdict, the tests, the sizes, and calibration."""
 
 import json
 
@@ -8,47 +8,72 @@ import pytest
 import yaml
 
 from segpl.foundation.errors import UserError
-from segpl.reporting.comparison import certainty, print_comparison
+from segpl.reporting.comparison import print_comparison, uncertainty
 from segpl.reporting.material import gather
-from segpl.reporting.tables import print_summary, read_scores
-from segpl.rundir import RUNS_FILE
+from segpl.rundir import COST_FILE, FACTS_FILE, RUN_FILE, RUNS_FILE, SPLIT_FILE, scoring_files
 
-LEVELS = {"iou": 0.5, "brier": 0.1, "ece": 0.02, "nll": 0.3, "aurc": 0.01}
+MEANS = {"iou": 0.5, "brier": 0.1, "ece": 0.02, "nll": 0.3, "aurc": 0.01}
+SUBJECTS = 6
+FOREGROUND = (0.0005, 0.03)
+"""The share of foreground in the two slices of a subject."""
 
 
 def write_run(folder, method, seed, bonus, samples=1, alpha=1.0):
-    """A scored run of six subjects with two slices each."""
-    draw = np.random.default_rng(seed)
+    """A scored run of six subjects with two slices each. `bonus` is added to every IoU."""
     folder.mkdir(parents=True, exist_ok=True)
-    run = {"method": {"name": method, "alpha": alpha}, "seed": seed, "labelled": 2}
-    (folder / "run.yaml").write_text(yaml.safe_dump(run))
+    settings = {"method": {"name": method, "alpha": alpha}, "seed": seed, "labelled": 2}
+    (folder / RUN_FILE).write_text(yaml.safe_dump(settings))
     facts = {"uses_unlabelled": method != "supervised" and alpha > 0}
-    (folder / "facts.json").write_text(json.dumps(facts))
+    write_json(folder / FACTS_FILE, facts)
+    write_json(folder / COST_FILE, {"seconds_of_training": 12.0})
+    files = scoring_files(folder, f"-{samples}-samples" if samples > 1 else "")
     origin = {"run": folder.name, "method": method, "seed": seed, "labelled": 2}
-    rows, images = [], []
-    for subject in range(6):
-        case = origin | {
-            "subject": f"s{subject}",
-            "case": f"s{subject}",
-            "region": "r",
-            "shift": "clean",
-            "level": 0.0,
-        }
-        for metric, level in LEVELS.items():
-            value = (
-                level + 0.05 * subject + (bonus + 0.002 * draw.normal() if metric == "iou" else 0)
-            )
-            rows.append(case | {"metric": metric, "value": value})
-        images += [
-            case | {"metric": "iou", "value": 0.4 + bonus, "image": place, "foreground": share}
-            for place, share in enumerate((0.0005, 0.03))
-        ]
-    suffix = f"-{samples}-samples" if samples > 1 else ""
-    pd.DataFrame(rows).to_csv(folder / f"scores{suffix}.csv", index=False)
-    pd.DataFrame(images).to_csv(folder / f"images{suffix}.csv", index=False)
-    (folder / "cost.json").write_text(json.dumps({"seconds_of_training": 12.0}))
-    cost = {"samples": samples, "voxels_per_second": 1e6 / samples}
-    (folder / f"prediction_cost{suffix}.json").write_text(json.dumps(cost))
+    score_rows(origin, bonus).to_csv(files.scores, index=False)
+    image_rows(origin, bonus).to_csv(files.images, index=False)
+    prediction_cost = {"samples": samples, "voxels_per_second": 1e6 / samples}
+    write_json(files.prediction_cost, prediction_cost)
+
+
+def score_rows(origin, bonus):
+    draw = np.random.default_rng(origin["seed"])
+    rows = []
+    for subject in range(SUBJECTS):
+        for metric, mean in MEANS.items():
+            value = mean + 0.05 * subject
+            if metric == "iou":
+                value += bonus + 0.002 * draw.normal()
+            rows.append(case_of(origin, subject) | {"metric": metric, "value": value})
+    return pd.DataFrame(rows)
+
+
+def image_rows(origin, bonus):
+    rows = []
+    for subject in range(SUBJECTS):
+        for image, share in enumerate(FOREGROUND):
+            scores = {"metric": "iou", "value": 0.4 + bonus, "image": image, "foreground": share}
+            rows.append(case_of(origin, subject) | scores)
+    return pd.DataFrame(rows)
+
+
+def case_of(origin, subject):
+    name = f"s{subject}"
+    return origin | {"subject": name, "case": name, "region": "r", "shift": "clean", "level": 0.0}
+
+
+def write_json(file, contents):
+    file.write_text(json.dumps(contents))
+
+
+def change_settings(run, **changes):
+    file = run / RUN_FILE
+    settings = yaml.safe_load(file.read_text())
+    file.write_text(yaml.safe_dump(settings | changes))
+
+
+def remove_scores(*runs):
+    for run in runs:
+        for file in run.glob("*.csv"):
+            file.unlink()
 
 
 @pytest.fixture
@@ -59,7 +84,7 @@ def runs(tmp_path):
     return tmp_path
 
 
-def test_the_verdict_comes_first_and_its_grounds_follow(runs, capsys):
+def test_the_verdict_comes_first_and_the_numbers_behind_it_follow(runs, capsys):
     print_comparison([runs], "supervised")
     printed = capsys.readouterr().out
     assert printed.startswith("The unlabelled scans help: segpl is")
@@ -70,64 +95,63 @@ def test_the_verdict_comes_first_and_its_grounds_follow(runs, capsys):
     assert "Brier" in printed
 
 
-def test_labelled_subjects_beyond_the_budget_are_told(runs, capsys):
+def test_labelled_subjects_beyond_the_budget_are_reported_once(runs, capsys):
     use = {"total": 14, "learning": 2, "validation": 12, "extra_validation": True}
     for run in runs.iterdir():
-        (run / "split.json").write_text(json.dumps({"labelled_subjects": use}))
+        write_json(run / SPLIT_FILE, {"labelled_subjects": use})
     print_comparison([runs], "supervised")
-    sentence = "2 labelled subjects to learn from, and 12 further labelled subjects to choose the weights: 14 in all."
+    sentence = (
+        "2 labelled subjects to learn from, and 12 further labelled subjects "
+        "to choose the weights: 14 in all."
+    )
     assert capsys.readouterr().out.count(sentence) == 1
 
 
-def test_runs_with_unlike_validation_are_told_apart(runs, capsys):
+def test_runs_that_differ_in_validation_are_reported(runs, capsys):
     for run in runs.iterdir():
-        settings = yaml.safe_load((run / "run.yaml").read_text())
-        settings["validation"] = 5 if settings["method"]["name"] == "segpl" else None
-        (run / "run.yaml").write_text(yaml.safe_dump(settings))
+        is_segpl = run.name.startswith("segpl")
+        change_settings(run, validation=5 if is_segpl else None)
     print_comparison([runs], "supervised")
-    assert (
-        "Not only the method differs between the runs at 2 labelled: validation (5, null)."
-        in capsys.readouterr().out
-    )
+    sentence = "Not only the method differs between the runs at 2 labelled: validation (5, null)."
+    assert sentence in capsys.readouterr().out
 
 
-def test_runs_may_be_named_one_by_one_or_by_their_folder(runs, capsys):
+def test_runs_may_be_given_one_by_one_or_by_their_folder(runs, capsys):
     print_comparison([runs], "supervised")
-    whole = capsys.readouterr().out
+    by_folder = capsys.readouterr().out
     print_comparison([runs / "segpl-0", runs, *sorted(runs.glob("super*"))], "supervised")
-    assert capsys.readouterr().out == whole
+    assert capsys.readouterr().out == by_folder
 
 
-def test_runs_that_differ_in_more_than_the_method_are_pointed_out(runs, capsys):
+def test_runs_that_differ_in_more_than_the_method_are_reported(runs, capsys):
     for run in runs.iterdir():
-        settings = yaml.safe_load((run / "run.yaml").read_text())
-        batch = 1 if run.name == "segpl-2" else 2
-        (run / "run.yaml").write_text(yaml.safe_dump(settings | {"batch": batch, "steps": 400}))
-    write_run(runs / "unscored", "segpl", 7, 0.0)
-    (runs / "unscored/run.yaml").write_text(
-        yaml.safe_dump({"method": {"name": "segpl"}, "steps": 7, "labelled": 2})
-    )
-    for name in ("scores", "images"):
-        (runs / f"unscored/{name}.csv").unlink()
+        change_settings(run, steps=400, batch=1 if run.name == "segpl-2" else 2)
     print_comparison([runs], "supervised")
-    assert (
-        "Not only the method differs between the runs at 2 labelled: batch (1, 2)."
-        in capsys.readouterr().out
-    )
+    sentence = "Not only the method differs between the runs at 2 labelled: batch (1, 2)."
+    assert sentence in capsys.readouterr().out
+
+
+def test_the_settings_of_runs_without_scores_do_not_matter(runs, capsys):
+    for run in runs.iterdir():
+        change_settings(run, steps=400)
+    write_run(runs / "unscored", "segpl", 7, 0.0)
+    change_settings(runs / "unscored", steps=7)
+    remove_scores(runs / "unscored")
+    print_comparison([runs], "supervised")
+    assert "Not only the method differs" not in capsys.readouterr().out
 
 
 def test_a_study_gives_its_runs_their_names(tmp_path, capsys):
-    """A method with two settings is two methods, and two budgets may have as many labelled subjects."""
-    for slices, loss in (("50 slices", 0.1), ("150 slices", 0.0)):
+    """A method with two settings is two methods; two budgets may have equal labelled subjects."""
+    folder = tmp_path / "runs"
+    for budget, loss in (("50 slices", 0.1), ("150 slices", 0.0)):
         for seed in (0, 1, 2):
-            write_run(tmp_path / "runs" / f"supervised_{slices}_{seed}", "supervised", seed, -loss)
-            write_run(
-                tmp_path / "runs" / f"control_{slices}_{seed}", "segpl-em", seed, 0.05, alpha=0.0
-            )
-            write_run(tmp_path / "runs" / f"segpl-em_{slices}_{seed}", "segpl-em", seed, 0.2)
-    names = [run.name for run in (tmp_path / "runs").iterdir()]
-    write_run(tmp_path / "runs" / "older", "segpl-em", 0, 0.5)
-    (tmp_path / RUNS_FILE).write_text(json.dumps({name: name.split("_")[:2] for name in names}))
+            write_run(folder / f"supervised_{budget}_{seed}", "supervised", seed, -loss)
+            write_run(folder / f"control_{budget}_{seed}", "segpl-em", seed, 0.05, alpha=0.0)
+            write_run(folder / f"segpl-em_{budget}_{seed}", "segpl-em", seed, 0.2)
+    names = {run.name: run.name.split("_")[:2] for run in folder.iterdir()}
+    write_run(folder / "older", "segpl-em", 0, 0.5)
+    write_json(tmp_path / RUNS_FILE, names)
     print_comparison([tmp_path], "supervised")
     printed = capsys.readouterr().out
     assert "The unlabelled scans help: segpl-em is 30.0 IoU points better" in printed
@@ -138,81 +162,69 @@ def test_a_study_gives_its_runs_their_names(tmp_path, capsys):
     assert "help: control" not in printed
 
 
-def test_runs_without_what_predicting_cost_are_compared_all_the_same(runs, capsys):
+def test_runs_without_the_cost_of_prediction_are_compared_without_calibration(runs, capsys):
     for file in runs.glob("*/prediction_cost*.json"):
         file.unlink()
     print_comparison([runs], "supervised")
     printed = capsys.readouterr().out
     assert "IoU points" in printed
-    assert "what they cost" not in printed
+    assert "Calibration" not in printed
 
 
-def test_certainty_has_a_row_for_each_number_of_samples(runs):
+def test_uncertainty_has_a_row_for_each_number_of_samples(runs):
     write_run(runs / "segpl-0", "segpl", 0, 0.1, samples=5)
-    table = certainty(gather([runs / "segpl-0"]).runs).set_index("samples")
+    table = uncertainty(gather([runs / "segpl-0"]).runs).set_index("samples")
     assert table.loc[1, "brier"] == pytest.approx(0.1 + 0.05 * 2.5)
     assert table.loc[5, "voxels_per_second"] == pytest.approx(2e5)
     assert set(table["seconds_of_training"]) == {12.0}
 
 
-def test_scores_on_other_data_are_not_mixed_in_and_a_missing_cost_stops_nothing(runs, capsys):
-    (runs / "segpl-0/prediction_cost-elsewhere.json").write_text(
-        json.dumps({"samples": 1, "voxels_per_second": 1})
-    )
-    (runs / "segpl-1/cost.json").unlink()
+def test_scores_on_other_data_are_not_mixed_in(runs):
+    other_data = scoring_files(runs / "segpl-0", "-elsewhere")
+    write_json(other_data.prediction_cost, {"samples": 1, "voxels_per_second": 1})
+    assert len(uncertainty(gather([runs / "segpl-0"]).runs)) == 1
+
+
+def test_a_missing_cost_of_training_is_shown_as_a_dash(runs, capsys):
+    (runs / "segpl-1" / COST_FILE).unlink()
     for seed in (0, 1, 2):
-        (runs / f"supervised-{seed}/cost.json").unlink()
-    assert len(certainty(gather([runs / "segpl-0"]).runs)) == 1
+        (runs / f"supervised-{seed}" / COST_FILE).unlink()
     print_comparison([runs], "supervised")
     assert "–" in capsys.readouterr().out
 
 
-def without_scores(*runs):
-    for run in runs:
-        for file in run.glob("*.csv"):
-            file.unlink()
-
-
-def test_runs_without_scores_are_named_and_the_others_compared(runs, capsys):
-    without_scores(runs / "segpl-1")
+def test_a_run_without_scores_is_named_and_the_others_are_compared(runs, capsys):
+    remove_scores(runs / "segpl-1")
     print_comparison([runs], "supervised")
     first, second, *_ = capsys.readouterr().out.splitlines()
     assert first == "segpl-1 has no scores and is left out."
     assert "6 test subjects, 2 seeds" in second
-    without_scores(runs / "supervised-1")
+
+
+def test_several_runs_without_scores_are_named_in_one_sentence(runs, capsys):
+    remove_scores(runs / "segpl-1", runs / "supervised-1")
     print_comparison([runs / "segpl-1", runs], "supervised")
-    assert capsys.readouterr().out.startswith(
-        "segpl-1 and supervised-1 have no scores and are left out.\n"
-    )
+    sentence = "segpl-1 and supervised-1 have no scores and are left out.\n"
+    assert capsys.readouterr().out.startswith(sentence)
 
 
-def test_a_file_of_scores_without_a_row_holds_no_scores(runs, capsys):
-    (runs / "segpl-1/scores.csv").write_text("")
+def test_an_empty_file_of_scores_holds_no_scores(runs, capsys):
+    scoring_files(runs / "segpl-1").scores.write_text("")
     print_comparison([runs], "supervised")
     assert capsys.readouterr().out.startswith("segpl-1 has no scores and is left out.")
 
 
-def test_where_no_run_has_scores_there_is_nothing_to_compare(runs):
-    without_scores(*runs.iterdir())
-    with pytest.raises(
-        UserError,
-        match=r"segpl-0, .* and supervised-2 have no scores: make them with segpl evaluate",
-    ):
+def test_runs_without_any_scores_cannot_be_compared(runs):
+    remove_scores(*runs.iterdir())
+    message = r"segpl-0, .* and supervised-2 have no scores: make them with segpl evaluate"
+    with pytest.raises(UserError, match=message):
         print_comparison([runs], "supervised")
 
 
-def test_runs_without_a_table_of_images_are_compared_all_the_same(runs, capsys):
-    for file in runs.glob("*/images.csv"):
-        file.unlink()
+def test_runs_without_a_table_of_images_are_compared_without_sizes(runs, capsys):
+    for run in runs.iterdir():
+        scoring_files(run).images.unlink()
     print_comparison([runs], "supervised")
     printed = capsys.readouterr().out
     assert "+10.0" in printed
     assert "by size of the foreground" not in printed
-
-
-def test_one_test_subject_is_not_called_subjects(runs, capsys):
-    for file in runs.glob("*/scores.csv"):
-        scores = pd.read_csv(file)
-        scores[scores["subject"] == "s0"].to_csv(file, index=False)
-    print_summary(read_scores([runs / "segpl-0/scores.csv"]))
-    assert "over 1 test subject\n" in capsys.readouterr().out

@@ -1,482 +1,366 @@
+"""The report of a whole study, and of runs of which something is missing."""
+
 import csv
 import json
 import shutil
 import subprocess
 import sys
-from html.parser import HTMLParser
-from pathlib import Path
 from statistics import mean, stdev
 
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
-from made_up_runs import SHAPE, STRANGE, data_folder, run_folder
+from made_up_runs import STRANGE, data_folder, run_folder
+from parsed_page import ParsedPage
 
 from segpl.foundation.errors import UserError
-from segpl.reporting.label_use import label_use, label_use_sentence
 from segpl.reporting.material import gather
-from segpl.reporting.page import in_script, write_report
+from segpl.reporting.page import write_report
 from segpl.reporting.page.catalogue import PICTURES, PLOTS
-from segpl.reporting.page.learning import prior_moments, thresholds
-from segpl.reporting.page.pictures import confidence
-from segpl.reporting.page.scans import largest_entropy
-from segpl.reporting.page.viewer import sheet
 from segpl.reporting.table import Column, Format, Table, text_column, to_json
 from segpl.rundir import RUNS_FILE
 
+SHIFTS = (("ood", 0.1), ("ood", 0.2))
+RUN = "segpl_2-labelled_seed0_abcd"
+"""One of the study's runs."""
 STUDY_TABLE = Table(
     "Study",
     [text_column("labelled"), text_column("method"), Column("IoU | %", Format(".1f", 100))],
     [[["2", "a <b>", 0.5]]],
     ["A note."],
 )
-
-
-class Page(HTMLParser):
-    """What a browser would make of the page: tables, all text, tags with their attributes, and the viewer's data."""
-
-    def __init__(self, file: Path) -> None:
-        super().__init__()
-        self.tables: dict[str, list[list[str]]] = {}
-        self.text, self.tags, self.data = "", [], {}
-        self.inside: list[str] = []
-        self.rows: list[list[str]] = []
-        self.feed(file.read_text(encoding="utf-8"))
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
-        if tag not in {"meta", "link", "img", "input", "use", "path", "br"}:
-            self.inside.append(tag)
-        if tag == "table":
-            self.rows = []
-        elif tag == "tr":
-            self.rows.append([])
-        elif tag in ("td", "th"):
-            self.rows[-1].append("")
-
-    def handle_endtag(self, tag):
-        if tag in self.inside:
-            while self.inside.pop() != tag:
-                pass
-
-    def handle_data(self, text):
-        if (
-            self.inside
-            and self.inside[-1] == "script"
-            and self.tags[-1][1].get("type") == "application/json"
-        ):
-            self.data = json.loads(text)
-        elif "script" not in self.inside and "style" not in self.inside:
-            self.text += text
-            if self.inside and self.inside[-1] in ("td", "th"):
-                self.rows[-1][-1] += text
-            elif self.inside and self.inside[-1] == "caption":
-                self.tables[text] = self.rows
+NO_SCORES = "No run here has been evaluated"
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-    """Two methods, two seeds, shifts, a failed run, a study's table and a ranking; strange names everywhere."""
+    """Two methods with two seeds, a failed run, an old run, a study's table and a ranking."""
     folder = tmp_path_factory.mktemp("study")
     data = data_folder(folder / "data")
-    shifts = (("ood", 0.1), ("ood", 0.2))
+    runs = folder / "runs"
     for method in ("supervised", "segpl"):
         for seed in (0, 1):
-            run_folder(
-                folder / "runs" / f"{method}_2-labelled_seed{seed}_abcd",
-                data,
-                method,
-                seed,
-                shifts=shifts,
-            )
-    sampled = folder / "runs" / "segpl_2-labelled_seed0_abcd"
-    shutil.copy(sampled / "scores.csv", sampled / "scores-5-samples.csv")
-    broken = folder / "runs" / "segpl_2-labelled_seed2_abcd"
-    shutil.copytree(
-        folder / "runs" / "segpl_2-labelled_seed0_abcd",
-        broken,
-        ignore=shutil.ignore_patterns("*.csv"),
-    )
-    (broken / "failed.txt").write_text("no memory <left>\n")
+            name = f"{method}_2-labelled_seed{seed}_abcd"
+            run_folder(runs / name, data, method, seed, shifts=SHIFTS)
+    shutil.copy(runs / RUN / "scores.csv", runs / RUN / "scores-5-samples.csv")
+    failed = runs / "segpl_2-labelled_seed2_abcd"
+    shutil.copytree(runs / RUN, failed, ignore=shutil.ignore_patterns("*.csv"))
+    (failed / "failed.txt").write_text("no memory <left>\n")
+    names = {run.name: (run.name.partition("_")[0], "2 labelled") for run in runs.iterdir()}
+    (folder / RUNS_FILE).write_text(json.dumps(names))
+    # A run of an earlier version of the study, which the study does not list.
+    run_folder(runs / "old_2-labelled_seed0_ffff", data, "segpl", 0)
     (folder / "tables").mkdir()
     (folder / "tables" / "comparison.table.json").write_text(to_json(STUDY_TABLE))
-    runs = [run.name for run in (folder / "runs").iterdir()]
-    (folder / RUNS_FILE).write_text(
-        json.dumps({name: (name.partition("_")[0], "2 labelled") for name in runs})
-    )
-    run_folder(
-        folder / "runs" / "old_2-labelled_seed0_ffff", data, "segpl", 0
-    )  # of an earlier version of the study
-    ranked = pd.DataFrame({"rank": [1], "case": [STRANGE[0]], "reason": ["unsure & new"]})
-    ranked.to_csv(folder / "rank.csv", index=False)
+    ranking = pd.DataFrame({"rank": [1], "case": [STRANGE[0]], "reason": ["unsure & new"]})
+    ranking.to_csv(folder / "rank.csv", index=False)
     return folder
 
 
 @pytest.fixture(scope="module")
 def page(study):
-    return Page(write_report([study]))
+    return ParsedPage(write_report([study]))
 
 
-def values(study, method, metric="iou"):
+def report(*folders):
+    return ParsedPage(write_report(list(folders)))
+
+
+def copy_run(study, target, *left_out):
+    """Copy a run of the study to `target` without the files that match `left_out`."""
+    ignored = shutil.ignore_patterns(*left_out)
+    shutil.copytree(study / "runs" / RUN, target, ignore=ignored)
+
+
+def seed_means(study, method, metric):
     """The mean over regions and subjects of each seed, straight from the files."""
     means = []
     for file in sorted(study.glob(f"runs/{method}_*/scores.csv")):
         with file.open(encoding="utf-8") as stream:
-            rows = [
-                row
-                for row in csv.DictReader(stream)
-                if row["metric"] == metric and row["shift"] == "clean"
-            ]
-        cases = {row["case"] for row in rows}
-        means.append(
-            mean(mean(float(row["value"]) for row in rows if row["case"] == case) for case in cases)
-        )
+            rows = list(csv.DictReader(stream))
+        values_by_case: dict[str, list[float]] = {}
+        for row in rows:
+            if row["metric"] == metric and row["shift"] == "clean":
+                values_by_case.setdefault(row["case"], []).append(float(row["value"]))
+        means.append(mean(mean(values) for values in values_by_case.values()))
     return means
 
 
-def test_the_numbers_in_the_page_are_those_of_the_scores(study, page):
-    head, *rows = page.tables["The scores that matter most"]
-    for row in rows:
-        shown = dict(zip(head, row, strict=True))
-        iou, ece = (values(study, shown["method"], metric) for metric in ("iou", "ece"))
-        assert shown["IoU %"] == f"{100 * mean(iou):.1f} ± {100 * stdev(iou):.1f}"
-        assert shown["ECE %"] == f"{100 * mean(ece):.2f} ± {100 * stdev(ece):.2f}"
-        assert (shown["seeds"], shown["subjects"], shown["labelled"]) == ("2", "3", "2 labelled")
+@pytest.mark.parametrize("method", ["supervised", "segpl"])
+def test_the_numbers_in_the_page_are_those_of_the_scores(study, page, method):
+    titles, *rows = page.tables["Main scores"]
+    (row,) = [row for row in rows if row[1] == method]
+    cells = dict(zip(titles, row, strict=True))
+    iou = seed_means(study, method, "iou")
+    ece = seed_means(study, method, "ece")
+    assert cells["IoU %"] == f"{100 * mean(iou):.1f} ± {100 * stdev(iou):.1f}"
+    assert cells["ECE %"] == f"{100 * mean(ece):.2f} ± {100 * stdev(ece):.2f}"
+    assert cells["labelled"] == "2 labelled"
+    assert cells["seeds"] == "2"
+    assert cells["subjects"] == "3"
+
+
+def test_the_baseline_is_the_first_row(page):
+    _, *rows = page.tables["Main scores"]
     assert [row[1] for row in rows] == ["supervised", "segpl"]
 
 
-def test_verdict_failures_tables_and_ranking_are_told(page):
+def test_the_page_gives_a_verdict(page):
     assert "segpl is" in page.text
     assert "than supervised training at 2 labelled subjects" in page.text
+
+
+def test_failed_runs_are_named_with_their_reason(page):
     assert "1 of 5 runs failed" in page.text
     assert "no memory <left>" in page.text
+
+
+def test_the_tables_of_the_study_are_in_the_page(page):
     assert page.tables["Study"] == [["labelled", "method", "IoU | %"], ["2", "a <b>", "50.0"]]
-    assert page.tables["Most useful first"][1] == ["1", STRANGE[0], "unsure & new"]
-    assert "The guard backed alpha off" in page.text
-    assert "segpl_2-labelled_seed0_abcd after step 20 (alpha times 0.1)" in page.text
+
+
+def test_the_ranking_is_in_the_page(page):
+    _, row = page.tables["Most useful scans first"]
+    assert row == ["1", STRANGE[0], "unsure & new"]
+
+
+def test_interventions_of_the_guard_are_listed_for_methods_with_pseudo_labels(page):
+    assert "The guard reduced alpha" in page.text
+    assert f"{RUN} after step 20 (alpha times 0.1)" in page.text
     assert "supervised_2-labelled_seed0_abcd after step" not in page.text
+
+
+def test_the_commands_and_the_fingerprint_of_the_data_are_in_the_page(page):
     assert "segpl train --out 'a b'" in page.text
     assert "sha256:abc" in page.text
 
 
-FURTHER = "2 labelled subjects to learn from, and 1 further labelled subject to choose the weights: 3 in all."
-
-
-def test_validation_subjects_beside_the_labelled_ones_are_told(page):
-    assert page.text.count(FURTHER) == 1
-
-
-@pytest.mark.parametrize(
-    ("learning", "validation", "extra", "sentence"),
-    [
-        (
-            3,
-            5,
-            True,
-            "3 labelled subjects to learn from, and 5 further labelled subjects to choose the weights: 8 in",
-        ),
-        (18, 2, False, "20 labelled subjects: 18 to learn from and 2 to choose the weights."),
-        (
-            1,
-            0,
-            False,
-            "1 labelled subject to learn from and none to choose the weights, which are those of the last",
-        ),
-    ],
-)
-def test_label_use_in_words(learning, validation, extra, sentence):
-    total = learning + validation
-    use = {
-        "total": total,
-        "learning": learning,
-        "validation": validation,
-        "extra_validation": extra,
-    }
-    assert label_use_sentence(use).startswith(sentence)
-
-
-def test_each_budget_has_its_own_sentence(tmp_path):
-    for labelled in (2, 4):
-        run_folder(tmp_path / f"run-{labelled}", tmp_path, labelled=labelled, cases=("a",))
-    sentences = label_use(gather([tmp_path]).runs)
-    assert [sentence.partition(":")[0] for sentence in sentences] == ["2 labelled", "4 labelled"]
-    assert sentences[0].endswith(FURTHER)
-
-
-def test_a_run_without_validation_has_no_such_curve_and_is_said_to_be_uncalibrated(tmp_path):
-    run = run_folder(tmp_path / "run", data_folder(tmp_path / "data"))
-    split = json.loads((run / "split.json").read_text())
-    use = {"total": 2, "learning": 2, "validation": 0, "extra_validation": False}
-    (run / "split.json").write_text(
-        json.dumps(split | {"validation": [], "labelled_subjects": use})
+def test_the_use_of_the_labels_is_described_once(page):
+    sentence = (
+        "2 labelled subjects to learn from, and 1 further labelled subject to choose the weights: "
+        "3 in all."
     )
-    log = pd.read_csv(run / "log.csv")
-    log.assign(validation_iou=np.nan).to_csv(run / "log.csv", index=False)
-    page = Page(write_report([run]))
-    shown = {
-        attributes["id"]
-        for _, attributes in page.tags
-        if attributes.get("id", "").startswith("figure-")
-    }
-    assert "figure-loss" in shown
-    assert "figure-validation" not in shown
-    assert "2 labelled subjects to learn from and none to choose the weights" in page.text
-    assert (
-        "This run has no validation subjects to fit a temperature on: its probabilities are not"
-        in page.text
-    )
+    assert page.text.count(sentence) == 1
 
 
-def test_predictions_from_several_samples_have_a_table_of_their_own(page):
-    one, five = (
-        page.tables[f"How far the probabilities can be believed{more}"]
-        for more in ("", ", 5 samples")
-    )
-    assert [row[1] for row in one[1:]] == ["supervised", "segpl"]
-    assert [row[1] for row in five[1:]] == ["segpl"]
+def test_predictions_from_several_samples_have_their_own_table(page):
+    _, *one_sample = page.tables["Calibration"]
+    _, *five_samples = page.tables["Calibration, 5 samples"]
+    assert [row[1] for row in one_sample] == ["supervised", "segpl"]
+    assert [row[1] for row in five_samples] == ["segpl"]
 
 
-def test_budgets_stand_in_the_order_of_their_numbers(tmp_path):
+def test_every_figure_of_the_catalogue_is_in_the_page(page):
+    assert page.figures == {entry.name for entry in (*PLOTS, *PICTURES)}
+
+
+@pytest.mark.usefixtures("page")
+@pytest.mark.parametrize("entry", [*PLOTS, *PICTURES], ids=lambda entry: entry.name)
+def test_every_figure_is_a_file_with_its_numbers(study, entry):
+    ending = "png" if entry in PICTURES else "svg"
+    folder = study / "report-figures"
+    assert (folder / f"{entry.name}.{ending}").stat().st_size > 1000
+    assert len(pd.read_csv(folder / f"{entry.name}.csv"))
+
+
+def test_identifiers_are_unique(page):
+    assert len(page.ids) == len(set(page.ids))
+
+
+def test_every_link_within_the_page_has_a_target(page):
+    links = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
+    targets = {link.removeprefix("#") for link in links if link.startswith("#")}
+    assert targets <= set(page.ids)
+
+
+def test_every_figure_is_in_a_section_of_the_page(page):
+    assert {entry.section for entry in (*PLOTS, *PICTURES)} <= set(page.ids)
+
+
+def test_the_page_loads_nothing_from_elsewhere(page):
+    sources = [attributes["src"] for _, attributes in page.tags if "src" in attributes]
+    assert sources
+    assert all(source.startswith("data:") for source in sources)
+    assert not {tag for tag, _ in page.tags} & {"iframe", "object", "embed"}
+
+
+def test_every_figure_has_a_description(page):
+    for tag, attributes in page.tags:
+        if tag == "img":
+            assert attributes["alt"]
+        if tag == "svg":
+            assert attributes["role"] == "img"
+            assert attributes["aria-label"]
+
+
+def test_strange_names_are_shown_and_not_executed(page):
+    assert {case["name"] for case in page.viewer_data["cases"]} == set(STRANGE)
+    assert page.viewer_data["regions"][1]["name"] == "core <i>"
+    tags = [tag for tag, _ in page.tags]
+    assert tags.count("script") == 2
+    assert "i" not in tags
+
+
+def test_budgets_are_in_numerical_order(tmp_path):
     for labelled in (10, 2, 9):
         run_folder(tmp_path / f"run-{labelled}", tmp_path, labelled=labelled, cases=("a",))
     assert gather([tmp_path]).budgets == ["2 labelled", "9 labelled", "10 labelled"]
 
 
-def test_every_figure_is_in_the_page_and_beside_it_with_its_numbers(study, page):
-    shown = {
-        attributes["id"]
-        for _, attributes in page.tags
-        if attributes.get("id", "").startswith("figure-")
+def test_a_run_without_validation_subjects_is_called_uncalibrated(tmp_path):
+    run = run_folder(tmp_path / "run", data_folder(tmp_path / "data"))
+    split = json.loads((run / "split.json").read_text())
+    split["validation"] = []
+    split["labelled_subjects"] = {
+        "total": 2,
+        "learning": 2,
+        "validation": 0,
+        "extra_validation": False,
     }
-    assert shown == {f"figure-{one.name}" for one in (*PLOTS, *PICTURES)}
-    for one in (*PLOTS, *PICTURES):
-        ending = "png" if one in PICTURES else "svg"
-        assert (study / "report-figures" / f"{one.name}.{ending}").stat().st_size > 1000
-        assert len(pd.read_csv(study / "report-figures" / f"{one.name}.csv"))
-    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
-    assert len(ids) == len(set(ids))
+    (run / "split.json").write_text(json.dumps(split))
+    log = pd.read_csv(run / "log.csv")
+    log.assign(validation_iou=np.nan).to_csv(run / "log.csv", index=False)
+    page = report(run)
+    assert "loss" in page.figures
+    assert "validation" not in page.figures
+    assert "2 labelled subjects to learn from and none to choose the weights" in page.text
+    assert "This run has no validation subjects to fit a temperature on" in page.text
 
 
-def test_the_page_needs_nothing_from_elsewhere_and_says_what_pictures_show(page):
-    for tag, attributes in page.tags:
-        assert all(attributes[key].startswith("data:") for key in ("src",) if key in attributes)
-        assert tag != "img" or attributes["alt"]
-        if tag == "svg":
-            assert attributes["role"] == "img"
-            assert attributes["aria-label"]
-    assert not {tag for tag, _ in page.tags} & {"iframe", "object", "embed"}
+@pytest.fixture(scope="module")
+def page_without_data(study, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("without-data")
+    run = folder / "run"
+    copy_run(study, run)
+    settings = (run / "run.yaml").read_text(encoding="utf-8")
+    (run / "run.yaml").write_text(settings.replace(str(study / "data"), "/nowhere"))
+    return write_report([run], folder / "mine.html")
 
 
-def test_strange_names_are_shown_as_they_are(page):
-    assert [one["name"] for one in page.data["cases"]]
-    assert {one["name"] for one in page.data["cases"]} == set(STRANGE)
-    assert page.data["regions"][1]["name"] == "core <i>"
-    assert [tag for tag, _ in page.tags].count("script") == 2
-    assert "i" not in {tag for tag, _ in page.tags}
-
-
-def test_json_cannot_end_its_script_element():
-    hostile = "</script><script>alert(1)</script><!-- & \u2028"
-    assert not set("<>&\u2028") & set(in_script(hostile))
-    assert json.loads(in_script(hostile)) == hostile
-
-
-def test_without_its_data_the_report_works_and_says_so(study, tmp_path):
-    shutil.copytree(study / "runs" / "segpl_2-labelled_seed0_abcd", tmp_path / "run")
-    settings = (
-        (tmp_path / "run" / "run.yaml")
-        .read_text(encoding="utf-8")
-        .replace(str(study / "data"), "/nowhere")
-    )
-    (tmp_path / "run" / "run.yaml").write_text(settings)
-    file = write_report([tmp_path / "run"], tmp_path / "mine.html")
-    page = Page(file)
+def test_without_the_data_folder_the_report_has_no_pictures_and_says_so(page_without_data):
+    page = ParsedPage(page_without_data)
     assert "No pictures of cases" in page.text
-    assert not page.data
-    assert "no run here has learnt from labels alone" in page.text
-    assert (tmp_path / "mine-figures" / "subjects.svg").is_file()
+    assert not page.viewer_data
 
 
-def test_a_run_that_was_scored_with_samples_alone_is_reported_all_the_same(tmp_path):
+def test_without_a_baseline_the_report_says_what_to_train(page_without_data):
+    page = ParsedPage(page_without_data)
+    assert "no run here was trained on labels only" in page.text
+
+
+def test_the_folder_of_figures_is_named_after_the_page(page_without_data):
+    figures = page_without_data.with_name("mine-figures")
+    assert (figures / "subjects.svg").is_file()
+
+
+def test_a_run_that_was_only_evaluated_with_samples_has_all_figures(tmp_path):
     data = data_folder(tmp_path / "data")
     run = run_folder(tmp_path / "run", data, shifts=(("ood", 0.1),))
     for name in ("scores.csv", "images.csv", "curves.csv", "masks", "probabilities", "evaluation"):
         stem, dot, ending = name.partition(".")
         (run / name).rename(run / f"{stem}-5-samples{dot}{ending}")
-    page = Page(write_report([run]))
-    shown = {
-        attributes["id"]
-        for _, attributes in page.tags
-        if attributes.get("id", "").startswith("figure-")
-    }
-    assert {
-        "figure-subjects",
-        "figure-masks",
-        "figure-uncertainty",
-        "figure-reliability",
-        "figure-levels",
-    } <= shown
-    assert "No run here has been scored" not in page.text
+    page = report(run)
+    assert {"subjects", "masks", "uncertainty", "reliability", "levels"} <= page.figures
+    assert NO_SCORES not in page.text
 
 
-def test_a_run_that_was_never_scored_has_a_report_on_its_training(study, tmp_path):
-    ignored = shutil.ignore_patterns(
-        "scores*.csv", "images.csv", "curves.csv", "masks", "probabilities"
-    )
-    shutil.copytree(
-        study / "runs" / "segpl_2-labelled_seed0_abcd", tmp_path / "run", ignore=ignored
-    )
-    page = Page(write_report([tmp_path / "run"]))
-    assert "No run here has been scored" in page.text
-    shown = {
-        attributes["id"]
-        for _, attributes in page.tags
-        if attributes.get("id", "").startswith("figure-")
-    }
-    assert "figure-loss" in shown
-    assert "figure-subjects" not in shown
+def test_a_run_that_was_never_evaluated_has_a_report_on_its_training(study, tmp_path):
+    scoring = ("scores*.csv", "images.csv", "curves.csv", "masks", "probabilities")
+    copy_run(study, tmp_path / "run", *scoring)
+    page = report(tmp_path / "run")
+    assert NO_SCORES in page.text
+    assert "loss" in page.figures
+    assert "subjects" not in page.figures
 
 
-def test_a_study_with_tables_of_an_earlier_version_is_told(study, tmp_path):
-    shutil.copytree(study / "runs" / "segpl_2-labelled_seed0_abcd", tmp_path / "runs" / "run")
+def test_tables_of_an_earlier_version_are_named_and_not_shown(study, tmp_path):
+    copy_run(study, tmp_path / "runs" / "run")
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "comparison.md").write_text("## Study\n\n| method |\n| --- |\n| a |\n")
-    page = Page(write_report([tmp_path]))
-    assert (
-        "comparison.md: an earlier version of segpl wrote these tables, and they are not shown."
-        in page.text
-    )
+    page = report(tmp_path)
+    assert "comparison.md: tables of an earlier version of segpl are not shown." in page.text
     assert "Study" not in page.tables
 
 
-@pytest.mark.parametrize("content", ["", "header"])
-def test_a_report_with_empty_tables_says_so_and_does_not_fail(study, tmp_path, content):
-    for seed in (0, 1):
-        shutil.copytree(
-            study / "runs" / f"segpl_2-labelled_seed{seed}_abcd", tmp_path / "runs" / f"run-{seed}"
-        )
-    (tmp_path / "rank.csv").write_text("rank,case\n" if content else "")
-    for file in (tmp_path / "runs").glob("*/*.csv"):
-        first = file.read_text(encoding="utf-8").splitlines()[0]
-        file.write_text(f"{first}\n" if content else "")
-    page = Page(write_report([tmp_path]))
-    assert "No run here has been scored" in page.text
-    assert "The scores that matter most" not in page.tables
+@pytest.mark.parametrize("keeps_header", [False, True], ids=["empty", "header"])
+def test_a_report_without_any_rows_says_so(study, tmp_path, keeps_header):
+    for name in ("run-0", "run-1"):
+        copy_run(study, tmp_path / "runs" / name)
+    (tmp_path / "rank.csv").write_text("rank,case\n")
+    for file in [tmp_path / "rank.csv", *tmp_path.glob("runs/*/*.csv")]:
+        header = file.read_text(encoding="utf-8").splitlines()[0]
+        file.write_text(f"{header}\n" if keeps_header else "")
+    page = report(tmp_path)
+    assert NO_SCORES in page.text
+    assert "Main scores" not in page.tables
 
 
-def test_a_run_without_scores_beside_one_with_is_named(study, tmp_path):
-    for seed in (0, 1):
-        shutil.copytree(
-            study / "runs" / f"segpl_2-labelled_seed{seed}_abcd", tmp_path / f"run-{seed}"
-        )
-    for file in (tmp_path / "run-1").glob("*.csv"):
-        file.unlink()
-    page = Page(write_report([tmp_path]))
-    assert "1 of 2 runs has not been scored: run-1." in page.text
-    head, row = page.tables["The scores that matter most"]
-    assert dict(zip(head, row, strict=True))["seeds"] == "1"
+def test_a_run_without_scores_among_others_is_named(study, tmp_path):
+    copy_run(study, tmp_path / "run-0")
+    copy_run(study, tmp_path / "run-1", "*.csv")
+    page = report(tmp_path)
+    assert "1 of 2 runs has not been evaluated: run-1." in page.text
+    titles, row = page.tables["Main scores"]
+    assert dict(zip(titles, row, strict=True))["seeds"] == "1"
 
 
-def test_a_report_does_with_settings_and_scores_alone(study, tmp_path):
+def test_settings_and_scores_are_enough_for_a_report(study, tmp_path):
     (tmp_path / "run").mkdir()
     for name in ("run.yaml", "scores.csv"):
-        shutil.copy(study / "runs" / "segpl_2-labelled_seed0_abcd" / name, tmp_path / "run" / name)
-    page = Page(write_report([tmp_path / "run"]))
-    assert "The scores that matter most" in page.tables
-    assert "Training and prediction" not in page.tables
+        shutil.copy(study / "runs" / RUN / name, tmp_path / "run" / name)
+    page = report(tmp_path / "run")
+    assert "Main scores" in page.tables
+    assert "Cost of training and prediction" not in page.tables
     assert "Unknown whether unlabelled scans were used: run." in page.text
 
 
-def test_scores_without_an_overlap_are_reported(study, tmp_path):
-    shutil.copytree(study / "runs" / "segpl_2-labelled_seed0_abcd", tmp_path / "run")
+def test_scores_without_an_iou_are_reported(study, tmp_path):
+    copy_run(study, tmp_path / "run")
     file = tmp_path / "run" / "scores.csv"
     scores = pd.read_csv(file)
     scores[scores["metric"] == "ece"].to_csv(file, index=False)
-    page = Page(write_report([tmp_path / "run"]))
+    page = report(tmp_path / "run")
     assert "No test subject has a defined IoU" in page.text
-    assert page.tables["The scores that matter most"][0] == [
-        "labelled",
-        "method",
-        "ECE %",
-        "worst subject IoU %",
-        "seeds",
-        "subjects",
-    ]
+    titles, _ = page.tables["Main scores"]
+    expected = ["labelled", "method", "ECE %", "worst subject IoU %", "seeds", "subjects"]
+    assert titles == expected
 
 
-def test_a_study_that_names_no_run_of_its_folder_is_refused(study, tmp_path):
-    shutil.copytree(study / "runs" / "segpl_2-labelled_seed0_abcd", tmp_path / "runs" / "run")
+def test_a_study_that_lists_no_run_of_its_folder_is_refused(study, tmp_path):
+    copy_run(study, tmp_path / "runs" / "run")
     (tmp_path / RUNS_FILE).write_text("{}")
     with pytest.raises(UserError, match="names no run"):
         write_report([tmp_path])
 
 
-def test_what_is_no_run_is_refused(tmp_path):
+def test_a_folder_without_runs_is_refused(tmp_path):
     with pytest.raises(UserError, match="holds no run"):
         write_report([tmp_path])
+
+
+def test_a_missing_folder_is_refused(tmp_path):
     with pytest.raises(UserError, match="is not a folder"):
         write_report([tmp_path / "none"])
+
+
+def test_settings_that_are_not_yaml_are_refused(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.yaml").write_text("a: [")
     with pytest.raises(UserError, match=r"run\.yaml cannot be read"):
         write_report([tmp_path / "run"])
 
 
-def test_runs_of_two_tasks_do_not_mix(study, tmp_path):
-    for name in ("a", "b"):
-        shutil.copytree(study / "runs" / "segpl_2-labelled_seed0_abcd", tmp_path / name)
+def test_runs_of_two_tasks_are_refused(study, tmp_path):
+    copy_run(study, tmp_path / "a")
+    copy_run(study, tmp_path / "b")
     (tmp_path / "b" / "task.yaml").write_text("channels: [ct]\nregions: []\n")
     with pytest.raises(UserError, match="different tasks"):
         write_report([tmp_path])
 
 
 def test_the_report_never_imports_torch():
-    code = "import sys, segpl.reporting.page; assert not {'torch', 'lightning', 'monai'} & set(sys.modules)"
+    code = (
+        "import sys, segpl.reporting.page\n"
+        "assert not {'torch', 'lightning', 'monai'} & set(sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_a_sheet_holds_every_slice_at_its_place():
-    volume = np.arange(np.prod(SHAPE), dtype=np.uint8).reshape(SHAPE)
-    whole = sheet(volume)  # five slices: three across, two down
-    assert whole.shape == (2 * SHAPE[0], 3 * SHAPE[1])
-    assert (whole[SHAPE[0] :, SHAPE[1] : 2 * SHAPE[1]] == volume[..., 4]).all()
-    assert not whole[SHAPE[0] :, 2 * SHAPE[1] :].any()
-
-
-def test_entropy_is_that_of_the_least_sure_region():
-    per_cent = np.array([[0, 50, 100, 90], [0, 100, 25, 99]], np.uint8)
-    assert largest_entropy(per_cent) == pytest.approx([0, 1, 0.811278, 0.468996], abs=1e-4)
-
-
-def test_confidence_by_hand():
-    per_cent = np.array([50, 80, 20], np.uint8)
-    assert confidence(per_cent, 1.0) == pytest.approx([0.5, 0.8, 0.8])
-    assert confidence(per_cent, 2.0) == pytest.approx(
-        [0.5, 2 / 3, 2 / 3]
-    )  # odds of 4 become odds of 2
-
-
-def test_priors_of_every_kind_have_moments():
-    assert prior_moments({"name": "normal", "mean": 0.4, "deviation": 0.2}) == (0.4, 0.2)
-    assert prior_moments({"name": "beta", "a": 12, "b": 12}) == pytest.approx((0.5, 0.1))
-    assert prior_moments({"name": "categorical", "thresholds": [0.2, 0.4]}) == pytest.approx(
-        (0.3, 0.1)
-    )
-    weighted = {"name": "categorical", "thresholds": [0.2, 0.4], "weights": [3, 1]}
-    assert prior_moments(weighted) == pytest.approx((0.25, 0.03**0.5 / 2))
-    assert prior_moments({"name": "fixed", "threshold": 0.3}) == (0.3, 0)
-    assert prior_moments({"name": "uniform"}) == pytest.approx((0.5, 0.288675))
-    assert np.isnan(prior_moments({})).all()
-
-
-def test_the_prior_of_an_ensembles_members_is_found(tmp_path):
-    run = run_folder(tmp_path / "run", tmp_path, cases=("a",))
-    settings = yaml.safe_load((run / "run.yaml").read_text())
-    member = settings["method"] | {"prior": {"name": "normal", "mean": 0.3, "deviation": 0.2}}
-    (run / "run.yaml").write_text(
-        yaml.safe_dump(settings | {"method": {"name": "e", "base": {"base": member}}})
-    )
-    numbers = thresholds(gather([run]))
-    assert set(numbers["prior_mean"]) == {0.3}
-    assert set(numbers["prior_deviation"]) == {0.2}

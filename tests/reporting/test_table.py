@@ -1,4 +1,4 @@
-"""A table as data, and its four renderings, against what is worked out by hand."""
+"""A table as data, and its four renderings, against text worked out by hand."""
 
 import json
 
@@ -15,8 +15,8 @@ from segpl.reporting.table import (
     Span,
     Spread,
     Table,
+    cell_groups,
     from_json,
-    shown_groups,
     text_column,
     to_json,
 )
@@ -26,13 +26,17 @@ IOU = Column("IoU %", Format(".1f", 100), better=Better.HIGHER)
 ECE = Column("ECE %", Format(".2f", 100), better=Better.LOWER)
 
 
-def scores(*groups, column=IOU):
-    """A table of one column of numbers, with marks."""
-    return Table("T", [column], [[[value] for value in group] for group in groups], marks_best=True)
+def marks(*values, column=IOU):
+    """The marks of a column with these values."""
+    rows = [[value] for value in values]
+    (group,) = cell_groups(Table("T", [column], [rows], marks_best=True))
+    return [row[0].mark for row in group]
 
 
-def marks(table):
-    return [[row[0].mark for row in group] for group in shown_groups(table)]
+def small_table(title="T", name="c", note="A note."):
+    """A name and an IoU in each of two rows, with the best and the second best marked."""
+    rows = [[name, 0.5], ["e", 0.4]]
+    return Table(title, [text_column("a|b"), IOU], [rows], [note], marks_best=True)
 
 
 @pytest.mark.parametrize(
@@ -57,24 +61,34 @@ def test_values_are_written_as_their_column_says(form, value, text):
     assert form.text(value) == text
 
 
-def test_the_two_best_of_each_group_are_marked():
-    table = scores([0.1, Spread(0.3, 0.1), 0.2], [0.7, NAN, 0.8])
-    assert marks(table) == [[None, Mark.BEST, Mark.SECOND], [Mark.SECOND, None, Mark.BEST]]
+def test_the_two_best_values_are_marked():
+    assert marks(0.1, Spread(0.3, 0.1), 0.2) == [None, Mark.BEST, Mark.SECOND]
+    assert marks(0.7, NAN, 0.8) == [Mark.SECOND, None, Mark.BEST]
 
 
-def test_the_lowest_is_the_best_where_the_column_says_so():
-    assert marks(scores([0.1, 0.3, 0.2], column=ECE)) == [[Mark.BEST, None, Mark.SECOND]]
+def test_every_group_of_rows_has_its_own_best():
+    groups = [[[0.1], [0.2]], [[0.8], [0.7]]]
+    first, second = cell_groups(Table("T", [IOU], groups, marks_best=True))
+    assert [row[0].mark for row in first] == [Mark.SECOND, Mark.BEST]
+    assert [row[0].mark for row in second] == [Mark.BEST, Mark.SECOND]
 
 
-def test_a_tie_at_the_shown_precision_is_a_tie():
-    # 65.34 and 65.26 are both shown as 65.3, so neither is ahead, and the third is no second best.
-    assert marks(scores([0.6534, 0.6526, 0.6])) == [[Mark.BEST, Mark.BEST, None]]
-    assert marks(scores([0.7, 0.6534, 0.6526])) == [[Mark.BEST, Mark.SECOND, Mark.SECOND]]
+def test_the_lowest_is_the_best_if_the_column_says_so():
+    assert marks(0.1, 0.3, 0.2, column=ECE) == [Mark.BEST, None, Mark.SECOND]
 
 
-def test_a_single_value_and_a_column_without_direction_are_not_marked():
-    assert marks(scores([0.5, None])) == [[None, None]]
-    assert marks(scores([0.5, 0.6], column=Column("x"))) == [[None, None]]
+def test_values_that_are_written_alike_are_marked_alike():
+    # 65.34 and 65.26 are both written as 65.3.
+    assert marks(0.6534, 0.6526, 0.6) == [Mark.BEST, Mark.BEST, None]
+    assert marks(0.7, 0.6534, 0.6526) == [Mark.BEST, Mark.SECOND, Mark.SECOND]
+
+
+def test_a_single_value_is_not_marked():
+    assert marks(0.5, None) == [None, None]
+
+
+def test_a_column_without_direction_is_not_marked():
+    assert marks(0.5, 0.6, column=Column("x")) == [None, None]
 
 
 def test_rows_must_fit_the_columns():
@@ -82,7 +96,7 @@ def test_rows_must_fit_the_columns():
         Table("T", [IOU], [[[1, 2]]])
 
 
-def test_a_stored_table_comes_back_as_it_was():
+def test_a_stored_table_is_read_back_unchanged():
     columns = [
         text_column("method", wraps=True),
         IOU,
@@ -100,17 +114,13 @@ def test_a_stored_table_comes_back_as_it_was():
 
 def test_undefined_numbers_and_those_of_numpy_can_be_stored():
     table = Table("T", [IOU, Column("n")], [[[NAN, 2], [Spread(np.float64(0.5), NAN), 3]]])
-    assert json.loads(to_json(table))["groups"] == [
-        [[None, 2], [{"mean": 0.5, "deviation": None}, 3]]
-    ]
+    (group,) = json.loads(to_json(table))["groups"]
+    assert group == [[None, 2], [{"mean": 0.5, "deviation": None}, 3]]
     assert markdown(from_json(to_json(table))) == markdown(table)
 
 
-def test_markdown():
-    table = Table(
-        "T", [text_column("a|b"), IOU], [[["c|d", 0.5], ["e", 0.4]]], ["A note."], marks_best=True
-    )
-    assert markdown(table) == (
+def test_markdown_escapes_bars_and_marks_the_best():
+    assert markdown(small_table(name="c|d")) == (
         "## T\n\n"
         "| a\\|b | IoU % |\n"
         "| --- | ---: |\n"
@@ -121,7 +131,7 @@ def test_markdown():
     )
 
 
-def test_latex():
+def test_latex_has_the_notes_in_the_caption_and_a_rule_between_groups():
     groups = [[["x_1", Spread(0.5, 0.02)], ["50%", 0.4]], [["z", 0.1]]]
     table = Table("A & B", [text_column("method"), IOU], groups, ["n"], marks_best=True)
     assert latex(table) == (
@@ -147,23 +157,19 @@ def test_latex_prints_special_characters_as_they_are():
 
 
 def test_html_is_escaped_and_marked():
-    table = Table(
-        "<T>", [text_column("a"), IOU], [[["<b>", 0.5], ["c", 0.4]]], ["<n>"], marks_best=True
-    )
-    text = html(table)
+    text = html(small_table(title="<T>", name="<b>", note="<n>"))
     assert "<caption>&lt;T&gt;</caption>" in text
-    assert '<th scope="col">a</th><th scope="col" class="number">IoU %</th>' in text
+    assert '<th scope="col">a|b</th><th scope="col" class="number">IoU %</th>' in text
     assert '<tr><td>&lt;b&gt;</td><td class="number best">50.0</td></tr>' in text
     assert '<td class="number second">40.0</td>' in text
     assert "each group of rows. &lt;n&gt;</figcaption>" in text
 
 
-def test_the_terminal_shows_brackets_and_breaks_headings_rather_than_names(capsys):
+def test_the_terminal_shows_brackets_and_wraps_headings_rather_than_names(capsys):
     name = "[bold]" + "x" * 34
-    columns = [
-        text_column("case"),
-        *(Column(f"a long heading {number}", IOU.format) for number in range(4)),
-    ]
+    columns = [text_column("case")]
+    for number in range(4):
+        columns.append(Column(f"a long heading {number}", IOU.format))
     print_table(Table("Title", columns, [[[name, 0.1, 0.2, 0.3, 0.4]]], ["A note."]))
     printed = capsys.readouterr().out
     assert printed.startswith("Title\n")

@@ -1,4 +1,4 @@
-"""Called in the place of a worker: python pretend.py PLAN WORKED DIRECTORY."""
+"""Takes the place of a worker and trains nothing: python pretend.py PLAN WORKED DIRECTORY."""
 
 import json
 import os
@@ -16,40 +16,45 @@ COST = {
     "flops_unlabelled": 3,
     "parameters": 4,
 }
-FACTORS = {"supervised": 0.5, "segpl": 0.75}
+IOU = {"supervised": 0.5, "segpl": 0.75}
 
 
 def pretend(plan: Path, worked: Path, directory: Path) -> None:
-    """Fail, die, or leave made-up scores."""
+    """Fail, die, or write made-up scores, as the plan says."""
     run = yaml.safe_load((directory / "run.yaml").read_text(encoding="utf-8"))
     with worked.open("a") as names:
         names.write(directory.name + "\n")
-    fate = json.loads(plan.read_text(encoding="utf-8")).get(
-        f"{run['method']['name']} {run['seed']}"
-    )
+    fates = json.loads(plan.read_text(encoding="utf-8"))
+    fate = fates.get(f"{run['method']['name']} {run['seed']}")
     if fate == "fail":
         (directory / "failed.txt").write_text("the scanner was on fire\n")
         return
     if fate == "die":
         os.kill(os.getpid(), signal.SIGKILL)
-    wanted = json.loads((directory / "evaluation.json").read_text(encoding="utf-8"))
-    shifts = [
-        ("clean", 0.0),
-        *((text.partition("=")[0], float(text.partition("=")[2])) for text in wanted["shifts"]),
-    ]
-    origin = f"{directory.name},{run['method']['name']},{run['seed']},{run['labelled']}"
-    rows = [
-        f"{origin},{subject},{subject},tumour,{shift},{level},{metric},"
-        f"{(FACTORS[run['method']['name']] + 0.01 * run['seed']) * (1 - level) - 0.1 * (subject == 'a')}"
-        for subject in "abc"
-        for shift, level in shifts
-        for metric in ("iou", "mean_iou")
-    ]
-    (directory / "scores.csv").write_text("\n".join([COLUMNS, *rows, ""]))
+    evaluation = json.loads((directory / "evaluation.json").read_text(encoding="utf-8"))
+    write_scores(directory, run, evaluation["shifts"])
     (directory / "cost.json").write_text(json.dumps(COST))
-    seconds = {"training": 5.0 + run["steps"], "evaluation": 2.0 + len(wanted["shifts"])}
-    done = {"evaluation": wanted, "scores": "scores.csv", "seconds": seconds}
+    seconds = {"training": 5.0 + run["steps"], "evaluation": 2.0 + len(evaluation["shifts"])}
+    done = {"evaluation": evaluation, "scores": "scores.csv", "seconds": seconds}
     (directory / "done.json").write_text(json.dumps(done))
 
 
-pretend(*map(Path, sys.argv[1:]))
+def write_scores(directory: Path, run: dict, shifts: list[str]) -> None:
+    """Scores of three subjects; a shift lowers them, and subject a is the worst."""
+    levels = [("clean", 0.0)]
+    for text in shifts:
+        name, _, level = text.partition("=")
+        levels.append((name, float(level)))
+    method = run["method"]["name"]
+    origin = f"{directory.name},{method},{run['seed']},{run['labelled']}"
+    rows = [COLUMNS]
+    for subject in "abc":
+        for shift, level in levels:
+            value = (IOU[method] + 0.01 * run["seed"]) * (1 - level) - 0.1 * (subject == "a")
+            for metric in ("iou", "mean_iou"):
+                rows.append(f"{origin},{subject},{subject},tumour,{shift},{level},{metric},{value}")
+    (directory / "scores.csv").write_text("\n".join([*rows, ""]))
+
+
+plan_file, worked_file, run_directory = sys.argv[1:]
+pretend(Path(plan_file), Path(worked_file), Path(run_directory))

@@ -4,33 +4,40 @@ import shutil
 from pathlib import Path
 
 import pytest
+from study_files import replace_text
 
-from segpl.settings.choices import preset
 from segpl.settings.run import read_yaml
+from segpl.settings.sources import preset_file
 from segpl.study.jobs import expand
-from segpl.study.reading import read_study
+from segpl.study.study_file import read_study
 
 STUDIES = Path(__file__).parents[2] / "studies"
 
 
 def names(jobs):
+    """The names of runs by method, budget and seed."""
     return {(job.method, job.budget, job.seed): job.name for job in jobs}
 
 
 def test_every_method_with_every_budget_and_seed(study_file, jobs_of):
-    study_file.write_text(
-        study_file.read_text(encoding="utf-8").replace(
-            "budgets: [1]", "budgets: [1, {label: whole, slices: 3}]"
-        )
-    )
+    replace_text(study_file, "budgets: [1]", "budgets: [1, {label: whole, slices: 3}]")
     jobs = jobs_of(study_file)
     assert [(job.seed, job.budget, job.method) for job in jobs] == [
-        (seed, budget, method)
-        for seed in (0, 1)
-        for budget in ("1", "whole")
-        for method in ("supervised", "segpl alpha=0.1")
+        (0, "1", "supervised"),
+        (0, "1", "segpl alpha=0.1"),
+        (0, "whole", "supervised"),
+        (0, "whole", "segpl alpha=0.1"),
+        (1, "1", "supervised"),
+        (1, "1", "segpl alpha=0.1"),
+        (1, "whole", "supervised"),
+        (1, "whole", "segpl alpha=0.1"),
     ]
     assert len({job.name for job in jobs}) == 8
+
+
+def test_a_run_has_the_settings_of_its_method_budget_and_seed(study_file, jobs_of):
+    replace_text(study_file, "budgets: [1]", "budgets: [1, {label: whole, slices: 3}]")
+    jobs = jobs_of(study_file)
     assert [job.run.labelled for job in jobs[:4]] == [1, 1, None, None]
     assert [job.run.slices for job in jobs[:4]] == [None, None, 3, 3]
     assert jobs[1].run.method.alpha == 0.1
@@ -38,72 +45,71 @@ def test_every_method_with_every_budget_and_seed(study_file, jobs_of):
     assert {job.run.steps for job in jobs} == {4}
 
 
-def test_names_can_be_read_and_written_anywhere(study_file, jobs_of):
-    study_file.write_text(
-        study_file.read_text(encoding="utf-8").replace(
-            "alpha: 0.1", "alpha: 0.1, label: 'a/b: \"c\" ..'"
-        )
-    )
+def test_names_are_safe_file_names(study_file, jobs_of):
+    replace_text(study_file, "alpha: 0.1", "alpha: 0.1, label: 'a/b: \"c\" ..'")
     assert jobs_of(study_file)[1].name.startswith("a-b-c_1_seed0_")
 
 
-def test_what_does_not_change_keeps_its_name(study_file, jobs_of):
+def test_another_hyper_parameter_changes_the_names_of_its_method_only(study_file, jobs_of):
     before = names(jobs_of(study_file))
     other = "alpha: 0.1, start: 0.5, label: segpl alpha=0.1"
-    study_file.write_text(study_file.read_text(encoding="utf-8").replace("alpha: 0.1", other))
+    replace_text(study_file, "alpha: 0.1", other)
     after = names(jobs_of(study_file))
     changed = {key for key in before if before[key] != after[key]}
     assert changed == {("segpl alpha=0.1", "1", 0), ("segpl alpha=0.1", "1", 1)}
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong"),
+    ("old", "new"),
     [
         ("seeds: [0, 1]", "seeds: [1, 0, 2]"),
         ("ood=0.1", "ood=0.2"),
         ("- supervised", "- cps\n  - supervised"),
     ],
 )
-def test_more_runs_and_other_scores_leave_the_runs_as_they_are(right, wrong, study_file, jobs_of):
+def test_more_runs_and_other_shifts_leave_the_runs_as_they_are(old, new, study_file, jobs_of):
     before = names(jobs_of(study_file))
-    study_file.write_text(study_file.read_text(encoding="utf-8").replace(right, wrong))
-    assert before.items() <= names(jobs_of(study_file)).items()
+    replace_text(study_file, old, new)
+    after = names(jobs_of(study_file))
+    assert before.items() <= after.items()
 
 
 def test_a_setting_written_out_at_its_default_is_the_same_run(study_file, jobs_of):
     before = names(jobs_of(study_file))
-    study_file.write_text(
-        study_file.read_text(encoding="utf-8").replace(
-            "steps: 4", "steps: 4, guard: true, batch: 2, slices: null"
-        )
-    )
+    replace_text(study_file, "steps: 4", "steps: 4, guard: true, batch: 2, slices: null")
     assert names(jobs_of(study_file)) == before
 
 
-def test_other_data_are_other_runs(study_file, jobs_of, tumours, tmp_path):
-    before = names(jobs_of(study_file))
+def test_a_copy_of_the_data_makes_other_runs(study_file, jobs_of, tumours, tmp_path):
     copy = shutil.copytree(tumours, tmp_path / "copy")
-    assert not set(before.values()) & set(names(jobs_of(study_file, copy)).values())
-    moved = names(jobs_of(study_file, copy))
-    (copy / "labelsTr/tumour_000.nii.gz").rename(copy / "labelsTs/tumour_000.nii.gz")
-    for file in copy.glob("imagesTr/tumour_000*"):
-        file.rename(copy / "imagesTs" / file.name)
-    assert not set(moved.values()) & set(names(jobs_of(study_file, copy)).values())
+    original_names = set(names(jobs_of(study_file)).values())
+    copy_names = set(names(jobs_of(study_file, copy)).values())
+    assert original_names.isdisjoint(copy_names)
+
+
+def test_another_split_of_the_data_makes_other_runs(study_file, jobs_of, tumours, tmp_path):
+    data = shutil.copytree(tumours, tmp_path / "copy")
+    before = set(names(jobs_of(study_file, data)).values())
+    (data / "labelsTr/tumour_000.nii.gz").rename(data / "labelsTs/tumour_000.nii.gz")
+    for file in data.glob("imagesTr/tumour_000*"):
+        file.rename(data / "imagesTs" / file.name)
+    after = set(names(jobs_of(study_file, data)).values())
+    assert before.isdisjoint(after)
 
 
 def test_the_preset_and_the_common_hyper_parameters_go_to_each_method_that_knows_them(
     study_file, jobs_of
 ):
-    text = study_file.read_text(encoding="utf-8").replace(
-        "steps: 4", "steps: 4, method: {alpha: 0.7, objective: dice}"
-    )
-    study_file.write_text(
-        f"preset: brats\n{text}".replace("  - supervised", "  - supervised\n  - segpl-vi")
-    )
+    common = "method: {alpha: 0.7, objective: dice}"
+    replace_text(study_file, "steps: 4", f"steps: 4, {common}")
+    replace_text(study_file, "title: Small", "title: Small\npreset: brats")
+    replace_text(study_file, "  - supervised", "  - supervised\n  - segpl-vi")
     supervised, vi, segpl = (job.run for job in jobs_of(study_file)[:3])
-    assert (supervised.learning_rate, supervised.steps) == (0.03, 4)
+    assert supervised.learning_rate == 0.03
+    assert supervised.steps == 4
     assert {run.method.objective for run in (supervised, vi, segpl)} == {"dice"}
-    assert (vi.method.alpha, segpl.method.alpha) == (0.7, 0.1)
+    assert vi.method.alpha == 0.7
+    assert segpl.method.alpha == 0.1
     assert vi.method.prior.mean == 0.5
 
 
@@ -112,14 +118,15 @@ def crowd(tumours, tmp_path_factory):
     """Forty labelled subjects, all the same: enough for every split of the paper."""
     folder = tmp_path_factory.mktemp("crowd")
     shutil.copy(tumours / "dataset.json", folder)
-    for part, ending in (("imagesTr", "_000{}"), ("labelsTr", "")):
-        (folder / part).mkdir()
-        for number in range(40):
-            for channel in range(4 if ending else 1):
-                end = ending.format(channel) + ".nii.gz"
-                (folder / part / f"subject{number:02}{end}").symlink_to(
-                    tumours / part / f"tumour_000{end}"
-                )
+    (folder / "imagesTr").mkdir()
+    (folder / "labelsTr").mkdir()
+    files = ["labelsTr/{}.nii.gz"]
+    for channel in range(4):
+        files.append(f"imagesTr/{{}}_000{channel}.nii.gz")
+    for number in range(40):
+        for file in files:
+            link = folder / file.format(f"subject{number:02}")
+            link.symlink_to(tumours / file.format("tumour_000"))
     return folder
 
 
@@ -134,33 +141,40 @@ def test_the_studies_that_come_with_segpl_can_be_expanded(name, crowd, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["brats", "carve"])
-def test_the_studies_of_the_papers_tables_have_its_settings_and_figures(name, crowd, tmp_path):
+def test_the_studies_of_the_papers_tables_have_its_settings(name, crowd, tmp_path):
     study, source = read_study(STUDIES / f"{name}.yaml", crowd)
-    paper = read_yaml(preset(Path(name)))
+    paper = read_yaml(preset_file(Path(name)))
     jobs = expand(study, source, tmp_path)
     for key in ("channels", "batch", "ratio", "steps", "learning_rate"):
         assert {getattr(job.run, key) for job in jobs} == {paper[key]}
+
+
+@pytest.mark.parametrize("name", ["brats", "carve"])
+def test_the_studies_of_the_papers_tables_have_all_its_figures(name, crowd):
+    study, _ = read_study(STUDIES / f"{name}.yaml", crowd)
     figures = {budget: list(scores) for budget, scores in study.paper.scores.items()}
-    labels = [entry.label for entry in study.methods]
-    assert figures == {budget.label: labels for budget in study.budgets}
+    methods = [entry.label for entry in study.methods]
+    assert figures == {budget.label: methods for budget in study.budgets}
 
 
 def test_phantoms_are_drawn_once_and_make_the_same_runs_elsewhere(
-    study_file, tmp_path, monkeypatch
+    study_file, tumours, tmp_path, monkeypatch
 ):
     drawn = []
 
     def draw(task, folder, subjects, seed):
         drawn.append(folder)
-        return shutil.copytree(data, folder)
+        return shutil.copytree(tumours, folder)
 
-    data = Path(read_yaml(study_file)["data"])
+    def jobs_in(out):
+        study, source = read_study(study_file)
+        return expand(study, source, out)
+
     monkeypatch.setattr("segpl.study.schema.write_phantoms", draw)
-    lines = study_file.read_text(encoding="utf-8").splitlines()
-    study_file.write_text("\n".join([lines[0], "data: {phantom: tumour, subjects: 6}", *lines[2:]]))
-    once, again, elsewhere = (
-        expand(*read_study(study_file), tmp_path / out) for out in ("here", "here", "there")
-    )
+    replace_text(study_file, f"data: {tumours}", "data: {phantom: tumour, subjects: 6}")
+    once = jobs_in(tmp_path / "here")
+    again = jobs_in(tmp_path / "here")
+    elsewhere = jobs_in(tmp_path / "there")
     assert names(once) == names(again) == names(elsewhere)
-    assert drawn == [tmp_path / out / "data/tumour-6-0" for out in ("here", "there")]
+    assert drawn == [tmp_path / "here/data/tumour-6-0", tmp_path / "there/data/tumour-6-0"]
     assert once[0].run.data != elsewhere[0].run.data

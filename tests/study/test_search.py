@@ -7,99 +7,126 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import yaml
+from study_files import replace_text
 
+from segpl.data import scans
 from segpl.foundation.errors import UserError
 from segpl.settings.run import read_yaml, run_from
 from segpl.study import search as module
 from segpl.study.search import search
 
-SETTINGS = "{method: segpl, labelled: 1, validation: 1, steps: 4, validate_every: 2, channels: 4, ratio: 1, patch: [32, 32]}"
+SETTINGS = (
+    "{method: segpl, labelled: 1, validation: 1, steps: 4, validate_every: 2, "
+    "channels: 4, ratio: 1, patch: [32, 32]}"
+)
+LEARNING_RATE = "learning_rate: {low: 0.001, high: 0.1, log: true}"
 
 
-def write(folder, tumours, space="learning_rate: {low: 0.001, high: 0.1, log: true}", extra=""):
+def write_search(folder, tumours, space=LEARNING_RATE, extra=""):
+    """A search file with one or more lines of the space, and lines to add at its end."""
     file = folder / "search.yaml"
     file.write_text(f"data: {tumours}\nsettings: {SETTINGS}\nspace:\n  {space}\n{extra}")
     return file
 
 
-def test_the_best_trial_becomes_a_run_and_a_restart_adds_trials(tumours, tmp_path, monkeypatch):
-    space = (
-        "learning_rate: {low: 0.001, high: 0.1, log: true}\n  method.alpha: {choices: [0.05, 1.0]}"
-    )
-    file, out = write(tmp_path, tumours, space), tmp_path / "out"
+def refuse_training(monkeypatch, reason):
+    monkeypatch.setattr(module, "train", lambda *_, **__: pytest.fail(reason))
+
+
+@pytest.fixture(scope="module")
+def searched(tumours, tmp_path_factory):
+    """A search file, its output folder and the best run after 2 trials and then a third."""
+    folder = tmp_path_factory.mktemp("searched")
+    space = f"{LEARNING_RATE}\n  method.alpha: {{choices: [0.05, 1.0]}}"
+    file = write_search(folder, tumours, space)
+    out = folder / "out"
     search(file, out, trials=2)
     assert len(pd.read_csv(out / "trials.csv")) == 2
     best = search(file, out, trials=3)
+    return file, out, best
+
+
+def test_a_restart_adds_trials_with_other_settings(searched):
+    _, out, _ = searched
     trials = pd.read_csv(out / "trials.csv")
     assert trials["number"].tolist() == [0, 1, 2]
     assert trials["params_learning_rate"].nunique() == 3
+
+
+def test_the_best_trial_becomes_a_run(searched):
+    _, out, best = searched
+    trials = pd.read_csv(out / "trials.csv")
     winner = trials.sort_values("value").iloc[-1]
     run = run_from(read_yaml(best), "best")
     assert run.learning_rate == pytest.approx(winner["params_learning_rate"])
     assert run.method.alpha == winner["params_method.alpha"]
     log = pd.read_csv(out / f"trials/{winner['number']:04}-seed0/log.csv")
     assert log["validation_iou"].max() == pytest.approx(winner["value"])
-    monkeypatch.setattr(module, "train", lambda *_, **__: pytest.fail("there are enough trials"))
+
+
+def test_when_there_are_enough_trials_nothing_is_trained(searched, monkeypatch):
+    file, out, _ = searched
+    refuse_training(monkeypatch, "there are enough trials")
     search(file, out, trials=3)
 
 
 def test_test_subjects_are_never_read(tumours, tmp_path, monkeypatch):
-    from segpl.data import preparation as loading
+    read_image = scans.read_image
+    opened = []
 
-    opened, read = [], loading.read_image
-    monkeypatch.setattr(loading, "read_image", lambda file: opened.append(file) or read(file))
-    monkeypatch.setenv(
-        "SEGPL_CACHE", str(tmp_path / "cache")
-    )  # an empty one: everything is read anew
-    search(write(tmp_path, tumours), tmp_path / "out", trials=1)
+    def record(file):
+        opened.append(file)
+        return read_image(file)
+
+    monkeypatch.setattr(scans, "read_image", record)
+    monkeypatch.setenv("SEGPL_CACHE", str(tmp_path / "cache"))  # empty: all files are read
+    search(write_search(tmp_path, tumours), tmp_path / "out", trials=1)
     assert opened
     assert not [file for file in opened if file.parent.name.endswith("Ts")]
 
 
-def test_a_trial_that_falls_behind_is_pruned(tumours, tmp_path, monkeypatch):
-    optuna = module._optuna()
-    monkeypatch.setattr(
-        optuna.pruners, "MedianPruner", lambda **_: optuna.pruners.ThresholdPruner(lower=2.0)
-    )
-    with pytest.raises(
-        UserError, match="no trial was trained to its end"
-    ):  # an IoU never reaches 2
-        search(write(tmp_path, tumours), tmp_path / "out", trials=1)
+def test_a_pruned_trial_leaves_no_checkpoint(tumours, tmp_path, monkeypatch):
+    optuna = module._import_optuna()
+    prune_all = optuna.pruners.ThresholdPruner(lower=2.0)  # an IoU never reaches 2
+    monkeypatch.setattr(optuna.pruners, "MedianPruner", lambda **_: prune_all)
+    with pytest.raises(UserError, match="no trial was trained to its end"):
+        search(write_search(tmp_path, tumours), tmp_path / "out", trials=1)
     assert not list((tmp_path / "out").rglob("*.ckpt"))
 
 
 def test_the_search_that_is_shipped_can_begin(tumours, tmp_path, monkeypatch):
     shipped = (Path(__file__).parents[2] / "studies/search.yaml").read_text(encoding="utf-8")
-    (tmp_path / "search.yaml").write_text(
-        shipped.replace("labelled: 2", "labelled: 1")
-    )  # the phantoms have no more
-    monkeypatch.setattr(module, "train", lambda *_, **__: pytest.fail("it begins"))
+    file = tmp_path / "search.yaml"
+    # The phantoms have fewer labels than the search asks for.
+    file.write_text(shipped.replace("labelled: 2", "labelled: 1"))
+    refuse_training(monkeypatch, "it begins")
     with pytest.raises(pytest.fail.Exception, match="it begins"):
-        search(tmp_path / "search.yaml", tmp_path / "out", data=tumours)
+        search(file, tmp_path / "out", data=tumours)
 
 
-def test_trials_of_another_search_are_not_taken_over(tumours, tmp_path, monkeypatch):
-    search(write(tmp_path, tumours), tmp_path / "out", trials=1)
-    monkeypatch.setattr(module, "train", lambda *_, **__: pytest.fail("nothing is to be trained"))
-    search(write(tmp_path, tumours), tmp_path / "out", trials=1)
-    file = write(tmp_path, tumours, "learning_rate: {choices: [0.01, 0.02]}")
-    with pytest.raises(
-        UserError, match=r"out holds trials of another search called search.*give another --out"
-    ):
-        search(file, tmp_path / "out", trials=1)
+def test_trials_of_another_search_are_refused(tumours, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    search(write_search(tmp_path, tumours), out, trials=1)
+    refuse_training(monkeypatch, "nothing is to be trained")
+    search(write_search(tmp_path, tumours), out, trials=1)
+    file = write_search(tmp_path, tumours, "learning_rate: {choices: [0.01, 0.02]}")
+    message = r"out holds trials of another search called search.*give another --out"
+    with pytest.raises(UserError, match=message):
+        search(file, out, trials=1)
 
 
 def test_two_processes_share_the_trials(tumours, tmp_path):
-    file, out = write(tmp_path, tumours), tmp_path / "out"
+    file = write_search(tmp_path, tumours)
+    out = tmp_path / "out"
     command = [sys.executable, "-m", "segpl", "search", file, "--out", out, "--trials", "3"]
-    both = [subprocess.Popen(command, stderr=subprocess.PIPE, encoding="utf-8") for _ in range(2)]
-    errors = [process.communicate()[1] for process in both]
-    assert [process.returncode for process in both] == [0, 0], errors
+    processes = []
+    for _ in range(2):
+        processes.append(subprocess.Popen(command, stderr=subprocess.PIPE, encoding="utf-8"))
+    errors = [process.communicate()[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], errors
     trials = pd.read_csv(out / "trials.csv")
-    assert (
-        3 <= (trials["state"] == "COMPLETE").sum() <= 4
-    )  # one may be under way when the third ends
+    complete = (trials["state"] == "COMPLETE").sum()
+    assert 3 <= complete <= 4, "one may be running when the third ends"
     assert trials["number"].is_unique
 
 
@@ -132,29 +159,41 @@ def test_two_processes_share_the_trials(tumours, tmp_path):
 )
 def test_mistakes_name_line_and_key(space, extra, sentence, tumours, tmp_path):
     with pytest.raises(UserError, match=sentence):
-        search(write(tmp_path, tumours, space, extra), tmp_path / "out")
+        search(write_search(tmp_path, tumours, space, extra), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_other_mistakes(tumours, tmp_path):
-    file = write(tmp_path, tumours)
+def test_missing_data_are_a_user_error(tumours, tmp_path):
+    file = write_search(tmp_path, tumours)
     with pytest.raises(UserError, match="does not exist"):
         search(file, tmp_path / "out", data=tmp_path / "nowhere")
+
+
+def test_an_unusable_storage_is_a_user_error(tumours, tmp_path):
+    file = write_search(tmp_path, tumours)
     with pytest.raises(UserError, match="--storage nonsense cannot be used"):
         search(file, tmp_path / "out", storage="nonsense")
+
+
+def test_too_few_labels_for_validation_are_a_user_error(tumours, tmp_path):
+    file = write_search(tmp_path, tumours)
     one_label = shutil.copytree(tumours, tmp_path / "one")
     (one_label / "labelsTr/tumour_001.nii.gz").unlink()
-    with pytest.raises(
-        UserError, match=r"has 1 labelled training subjects .* 1 for validation leave none"
-    ):
+    message = r"has 1 labelled training subjects .* 1 for validation leave none"
+    with pytest.raises(UserError, match=message):
         search(file, tmp_path / "out", data=one_label)
-    file.write_text(file.read_text(encoding="utf-8").replace("validation: 1, ", ""))
-    with pytest.raises(
-        UserError, match=r"line 2, .*without validation subjects.* add 'validation: K' to settings"
-    ):
+
+
+def test_a_search_without_validation_subjects_is_a_user_error(tumours, tmp_path):
+    file = write_search(tmp_path, tumours)
+    replace_text(file, "validation: 1, ", "")
+    message = r"line 2, .*without validation subjects.* add 'validation: K' to settings"
+    with pytest.raises(UserError, match=message):
         search(file, tmp_path / "out")
-    values = yaml.safe_load(file.read_text(encoding="utf-8"))
-    del values["space"]
-    file.write_text(yaml.safe_dump(values))
+
+
+def test_a_search_without_a_space_is_a_user_error(tumours, tmp_path):
+    file = tmp_path / "search.yaml"
+    file.write_text(f"data: {tumours}\nsettings: {SETTINGS}\n")
     with pytest.raises(UserError, match="space is missing"):
         search(file, tmp_path / "out")

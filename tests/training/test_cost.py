@@ -10,7 +10,7 @@ from segpl.methods.segpl import SegPL
 from segpl.methods.supervised import Supervised
 from segpl.networks.unet import UNet
 from segpl.settings.planning import plan_run
-from segpl.training.cost import counted, flops, parameters
+from segpl.training.cost import count_flops, count_parameters, flops
 from segpl.training.loop import train
 
 CONVOLUTIONS = [  # inputs, outputs, kernel, side of the output; three levels of a 16 x 16 image
@@ -21,56 +21,93 @@ CONVOLUTIONS = [  # inputs, outputs, kernel, side of the output; three levels of
     (8, 4, 3, 16), (4, 4, 3, 16),
     (4, 1, 1, 16),
 ]  # fmt: skip
-UPWARDS = [(16, 8, 4), (8, 4, 8)]  # transposed 2 x 2: inputs, outputs, side of the input
+TRANSPOSED = [(16, 8, 4), (8, 4, 8)]  # 2 x 2 kernels: inputs, outputs, side of the input
 
 
-def tiny():
+def tiny_unet():
     return UNet(inputs=2, regions=1, channels=4, patch=(16, 16))
 
 
-def batch():
+@pytest.fixture
+def tiny_batch():
+    """One labelled and two unlabelled images."""
     x = torch.randn(3, 2, 16, 16)
+    y_l = (x[:1, :1] > 0).float()
     return Batch(
-        x[:1],
-        (x[:1, :1] > 0).float(),
-        x[:1],
-        (x[:1, :1] > 0).float(),
-        x[1:],
-        torch.tensor([1]),
-        torch.tensor([2, 3]),
+        x_l=x[:1],
+        y_l=y_l,
+        x_p=x[:1],
+        y_p=y_l,
+        x_u=x[1:],
+        seeds_l=torch.tensor([1]),
+        seeds_u=torch.tensor([2, 3]),
     )
+
+
+def forward_flops():
+    """The operations of one forward pass, counted by hand."""
+    flops = 0
+    for inputs, outputs, kernel, side in CONVOLUTIONS:
+        flops += 2 * inputs * outputs * kernel**2 * side**2
+    for inputs, outputs, side in TRANSPOSED:
+        flops += 2 * inputs * outputs * 4 * side**2
+    return flops
 
 
 def test_parameters_agree_with_a_hand_count():
-    weights = sum(i * o * k * k for i, o, k, _ in CONVOLUTIONS) + sum(
-        i * o * 4 for i, o, _ in UPWARDS
-    )
-    norms = sum(2 * o for _, o, k, _ in CONVOLUTIONS if k == 3)
-    assert parameters(tiny()) == weights + norms + 1  # the head alone has a bias
+    expected = 1  # the bias of the head, the only one
+    for inputs, outputs, kernel, _ in CONVOLUTIONS:
+        expected += inputs * outputs * kernel**2
+        if kernel == 3:
+            expected += 2 * outputs  # the normalisation
+    for inputs, outputs, _ in TRANSPOSED:
+        expected += inputs * outputs * 4
+    assert count_parameters(tiny_unet()) == expected
 
 
-def test_flops_agree_with_a_hand_count():
-    forward = sum(2 * i * o * k * k * side**2 for i, o, k, side in CONVOLUTIONS)
-    forward += sum(2 * i * o * 4 * side**2 for i, o, side in UPWARDS)
-    model = tiny()
-    assert counted(lambda: model(torch.randn(1, 2, 16, 16))) == forward
-    expected = {"flops_labelled": forward, "flops_unlabelled": forward, "flops_prediction": forward}
-    assert flops(SegPL(), model, batch()) == expected
-    assert flops(Supervised(), model, batch()) == expected | {"flops_unlabelled": 0}
-    assert flops(FixMatch(), model, batch()) == expected | {"flops_unlabelled": 2 * forward}
-    twice = {name: 2 * value for name, value in expected.items()}
-    assert flops(CPS(), CPS().build(tiny), batch()) == twice
+def test_the_flops_of_a_network_agree_with_a_hand_count():
+    model = tiny_unet()
+    assert count_flops(lambda: model(torch.randn(1, 2, 16, 16))) == forward_flops()
 
 
-def test_a_run_says_what_it_cost(tumours, tmp_path):
-    small = {"steps": 3, "patch": [32, 32], "channels": 4, "batch": 2, "ratio": 1, "labelled": 1}
-    train(plan_run(tumours, {"method": "segpl", **small}), tmp_path / "run")
-    cost = json.loads((tmp_path / "run/cost.json").read_text())
+@pytest.mark.parametrize(
+    ("method", "labelled", "unlabelled", "prediction"),
+    [
+        (SegPL(), 1, 1, 1),
+        (Supervised(), 1, 0, 1),
+        (FixMatch(), 1, 2, 1),
+        (CPS(), 2, 2, 2),
+    ],
+    ids=["segpl", "supervised", "fixmatch", "cps"],
+)
+def test_the_flops_of_a_method_are_its_forward_passes_per_image(
+    method, labelled, unlabelled, prediction, tiny_batch
+):
+    assert flops(method, method.build(tiny_unet), tiny_batch) == {
+        "flops_labelled": labelled * forward_flops(),
+        "flops_unlabelled": unlabelled * forward_flops(),
+        "flops_prediction": prediction * forward_flops(),
+    }
+
+
+@pytest.fixture(scope="module")
+def trained(tumours, tmp_path_factory):
+    settings = {"steps": 3, "patch": [32, 32], "channels": 4, "batch": 2, "ratio": 1, "labelled": 1}
+    run = plan_run(tumours, {"method": "segpl", **settings})
+    return train(run, tmp_path_factory.mktemp("trained") / "run")
+
+
+def test_a_run_records_what_it_cost(trained):
+    cost = json.loads((trained / "cost.json").read_text())
     assert cost["seconds_per_step"] > 0
     assert cost["peak_memory_bytes"] > 10**8
     assert cost["images_per_step"] == {"labelled": 2, "unlabelled": 2}
     assert cost["steps_timed"] == 3
-    facts = json.loads((tmp_path / "run/facts.json").read_text())
+
+
+def test_a_run_records_the_facts_that_a_report_needs(trained):
+    cost = json.loads((trained / "cost.json").read_text())
+    facts = json.loads((trained / "facts.json").read_text())
     assert facts["seconds"] == pytest.approx(3 * cost["seconds_per_step"])
     assert facts["uses_unlabelled"] is True
     assert facts["guard"] == {"on": True, "acts": []}

@@ -1,4 +1,4 @@
-"""The loop: what a run leaves behind, that it is determined by its run.yaml, and that a stop leaves no trace."""
+"""Training: what a run leaves behind, that run.yaml determines it, and that it resumes exactly."""
 
 import csv
 import json
@@ -18,13 +18,14 @@ from safetensors.torch import load_file
 import segpl
 from segpl.data.layouts import read_dataset
 from segpl.foundation.errors import UserError
-from segpl.foundation.progress import in_words
+from segpl.foundation.progress import format_duration
 from segpl.methods import DEFAULT, METHODS
 from segpl.methods.segpl_em import SegPLEM
 from segpl.settings.planning import plan_run
 from segpl.settings.run import read_run
-from segpl.training.loop import Learner, train
-from segpl.training.pace import seconds_per_step, within_minutes
+from segpl.training.learner import Learner
+from segpl.training.loop import train
+from segpl.training.timing import seconds_per_step, within_minutes
 
 SMALL = {
     "steps": 5,
@@ -39,38 +40,70 @@ SMALL = {
 
 @pytest.fixture(params=["2D", "3D"])
 def planned(request, tumours, vessels):
-    """A run on tumour slices and one on vessel volumes, small enough to test with."""
-    data, patch = (tumours, [32, 32]) if request.param == "2D" else (vessels, [16, 16, 8])
-    return lambda method: plan_run(data, {"method": method, "patch": patch, **SMALL})
+    """Plans a small run of a method: on tumour slices, and on vessel volumes."""
+
+    def plan(method):
+        if request.param == "2D":
+            return plan_slices(tumours, method)
+        return plan_run(vessels, {"method": method, "patch": [16, 16, 8], **SMALL})
+
+    return plan
 
 
-def results(directory):
-    return (directory / "log.csv").read_text(), load_file(directory / "model.safetensors")
+def plan_slices(data, method, **settings):
+    return plan_run(data, {"method": method, "patch": [32, 32], **SMALL, **settings})
 
 
-def assert_same(first, second):
-    (log, weights), (other_log, other_weights) = results(first), results(second)
-    assert log == other_log
-    assert weights.keys() == other_weights.keys()
-    assert all(torch.equal(weight, other_weights[name]) for name, weight in weights.items())
+def read_log(directory):
+    text = (directory / "log.csv").read_text()
+    return list(csv.DictReader(text.splitlines()))
 
 
-class StumbleError(Exception):
+def read_weights(directory):
+    return load_file(directory / "model.safetensors")
+
+
+def read_checkpoint(directory, name):
+    return torch.load(directory / f"checkpoints/{name}.ckpt", weights_only=False)
+
+
+def assert_same_weights(weights, others):
+    assert weights.keys() == others.keys()
+    for name, weight in weights.items():
+        assert torch.equal(weight, others[name]), name
+
+
+def assert_same_training(first, second):
+    assert (first / "log.csv").read_text() == (second / "log.csv").read_text()
+    assert_same_weights(read_weights(first), read_weights(second))
+
+
+def set_validation_ious(monkeypatch, *ious):
+    """Let the validations find these IoUs, one after the other."""
+    remaining = iter(ious)
+
+    def validation_step(self, *_):
+        self.case_ious.append(torch.tensor(next(remaining)))
+
+    monkeypatch.setattr(Learner, "validation_step", validation_step)
+
+
+class StopError(Exception):
     pass
 
 
 def train_to_step_3(run, directory, monkeypatch):
-    """One step after the first checkpoint, and no further."""
+    """Stop the training one step after the first checkpoint."""
     step = Learner.training_step
 
-    def stumble(self, batch, index):
+    def stop_at_step_3(self, batch, index):
         if self.global_step == 3:
-            raise StumbleError
+            raise StopError
         return step(self, batch, index)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Learner, "training_step", stumble)
-        with pytest.raises(StumbleError):
+        patched.setattr(Learner, "training_step", stop_at_step_3)
+        with pytest.raises(StopError):
             train(run, directory)
 
 
@@ -84,66 +117,74 @@ def test_resume_equals_no_stop(method, planned, tmp_path, monkeypatch):
     train_to_step_3(run, tmp_path / "stopped", monkeypatch)
     assert not (tmp_path / "stopped/model.safetensors").exists()
     train(run, tmp_path / "stopped", resume=True)
-    assert_same(tmp_path / "undisturbed", tmp_path / "stopped")
+    assert_same_training(tmp_path / "undisturbed", tmp_path / "stopped")
 
 
 def test_resume_equals_no_stop_without_validation(tumours, tmp_path, monkeypatch):
-    run = plan_run(tumours, {"method": "segpl-vi", "patch": [32, 32], **SMALL, "validation": 0})
+    run = plan_slices(tumours, "segpl-vi", validation=0)
     train(run, tmp_path / "undisturbed")
     train_to_step_3(run, tmp_path / "stopped", monkeypatch)
     train(run, tmp_path / "stopped", resume=True)
-    assert_same(tmp_path / "undisturbed", tmp_path / "stopped")
+    assert_same_training(tmp_path / "undisturbed", tmp_path / "stopped")
 
 
 def test_a_run_directory_holds_what_later_stages_need(planned, tmp_path):
     run = planned("segpl-vi")
     train(run, tmp_path / "run")
     assert read_run(tmp_path / "run") == run
-    rows = list(csv.DictReader((tmp_path / "run/log.csv").open()))
+    provenance = json.loads((tmp_path / "run/provenance.json").read_text())
+    assert provenance[0]["packages"]["torch"]
+    assert (tmp_path / "run/checkpoints/last.ckpt").is_file()
+
+
+def test_the_log_has_a_row_per_step(planned, tmp_path):
+    run = planned("segpl-vi")
+    train(run, tmp_path / "run")
+    rows = read_log(tmp_path / "run")
     assert [int(row["step"]) for row in rows] == [1, 2, 3, 4, 5]
     assert {"loss", "labelled", "unlabelled", "kl", "threshold", "learning_rate"} <= rows[0].keys()
     assert [row["validation_iou"] != "" for row in rows] == [False, True, False, True, True]
     assert float(rows[0]["learning_rate"]) == pytest.approx(run.learning_rate)
-    assert json.loads((tmp_path / "run/provenance.json").read_text())[0]["packages"]["torch"]
-    assert (tmp_path / "run/checkpoints/last.ckpt").is_file()
 
 
-def test_a_term_that_begins_late_has_a_column_in_the_log_from_then_on(planned, tmp_path):
-    """Validations follow steps 2, 4 and 5; the unlabelled images count from step 4 on, in the midst of the second."""
+def test_a_loss_term_that_starts_late_has_a_column_in_the_log_from_then_on(planned, tmp_path):
+    """Unlabelled images count from step 4 on, between the validations after steps 2 and 4."""
     train(planned({"name": "segpl-em", "start": 0.6, "warm_up": 0.0}), tmp_path / "run")
-    rows = list(csv.DictReader((tmp_path / "run/log.csv").open()))
+    rows = read_log(tmp_path / "run")
     assert [int(row["step"]) for row in rows] == [1, 2, 3, 4, 5]
     assert [row["unlabelled"] != "" for row in rows] == [False, False, False, True, True]
     assert [row["validation_iou"] != "" for row in rows] == [False, True, False, True, True]
 
 
-def test_the_kept_weights_are_the_best_on_validation(planned, tmp_path, monkeypatch):
-    """The second of three validations is made the best; the weights must be those of its checkpoint."""
-    values, kept = iter([0.1, 0.9, 0.5]), []
+def test_the_final_weights_are_the_best_on_validation(planned, tmp_path, monkeypatch):
+    set_validation_ious(monkeypatch, 0.1, 0.9, 0.5)
+    validated = []
+    validation_step = Learner.validation_step
 
-    def rated(self, case, _):
-        kept.append({name: weight.clone() for name, weight in self.model.state_dict().items()})
-        self.validated.append(torch.tensor(next(values)))
+    def record_weights(self, *arguments):
+        weights = self.model.state_dict()
+        validated.append({name: weight.clone() for name, weight in weights.items()})
+        validation_step(self, *arguments)
 
-    monkeypatch.setattr(Learner, "validation_step", rated)
+    monkeypatch.setattr(Learner, "validation_step", record_weights)
     train(planned("supervised"), tmp_path / "run")
-    _, weights = results(tmp_path / "run")
-    assert all(torch.equal(weight, kept[1][name]) for name, weight in weights.items())
+    assert_same_weights(read_weights(tmp_path / "run"), validated[1])
 
 
 def test_without_validation_the_weights_of_the_last_step_are_kept(tumours, tmp_path, capsys):
-    run = plan_run(tumours, {"method": "segpl", "patch": [32, 32], **SMALL, "validation": None})
+    run = plan_slices(tumours, "segpl", validation=None)
     train(run, tmp_path / "run")
-    assert (
-        "No validation subjects: the weights of the last step are kept." in capsys.readouterr().err
-    )
-    log, weights = results(tmp_path / "run")
-    last = torch.load(tmp_path / "run/checkpoints/last.ckpt", weights_only=False)
+    message = "No validation subjects: the weights of the last step are kept."
+    assert message in capsys.readouterr().err
+    last = read_checkpoint(tmp_path / "run", "last")
     assert last["global_step"] == run.steps
-    assert all(
-        torch.equal(weight, last["state_dict"][f"model.{name}"]) for name, weight in weights.items()
-    )
-    assert {row["validation_iou"] for row in csv.DictReader(log.splitlines())} == {""}
+    weights = read_weights(tmp_path / "run")
+    assert_same_weights({f"model.{name}": weights[name] for name in weights}, last["state_dict"])
+    assert {row["validation_iou"] for row in read_log(tmp_path / "run")} == {""}
+
+
+def test_all_labelled_subjects_are_learnt_from_where_they_are_few(tumours, tmp_path):
+    train(plan_slices(tumours, "segpl", validation=None), tmp_path / "run")
     split = json.loads((tmp_path / "run/split.json").read_text())
     assert split["labelled_subjects"] == {
         "total": 1,
@@ -151,218 +192,221 @@ def test_without_validation_the_weights_of_the_last_step_are_kept(tumours, tmp_p
         "validation": 0,
         "extra_validation": False,
     }
-    assert len(split["unlabelled"]) == 3, (
-        "the labelled subject that was not drawn is an unlabelled scan"
-    )
+    assert len(split["unlabelled"]) == 3, "the other labelled subject is an unlabelled scan"
 
 
-def test_the_last_checkpoint_is_the_last_though_validation_gets_worse(
+def test_the_last_checkpoint_is_the_last_even_if_validation_gets_worse(
     planned, tmp_path, monkeypatch
 ):
-    """A run that is stopped again and again must not go back to its best step each time."""
-    values = iter([0.9, 0.5, 0.1])
-    monkeypatch.setattr(
-        Learner,
-        "validation_step",
-        lambda self, *_: self.validated.append(torch.tensor(next(values))),
-    )
+    """A run that is stopped again and again must not return to its best step each time."""
+    set_validation_ious(monkeypatch, 0.9, 0.5, 0.1)
     train(planned("supervised"), tmp_path / "run")
-    best, last = (
-        torch.load(tmp_path / f"run/checkpoints/{it}.ckpt", weights_only=False)
-        for it in ("best", "last")
-    )
-    assert (best["global_step"], last["global_step"]) == (2, 5)
+    assert read_checkpoint(tmp_path / "run", "best")["global_step"] == 2
+    assert read_checkpoint(tmp_path / "run", "last")["global_step"] == 5
 
 
 def test_a_run_that_was_moved_still_knows_its_best_weights(planned, tmp_path, monkeypatch):
-    """Stopped after a good validation, moved, and resumed to bad ones: the kept weights are those of the good one."""
-    run, values = planned("supervised"), iter([0.9, 0.5, 0.1])
-    monkeypatch.setattr(
-        Learner,
-        "validation_step",
-        lambda self, *_: self.validated.append(torch.tensor(next(values))),
-    )
+    """Stopped after a good validation, moved, and resumed with bad validations."""
+    run = planned("supervised")
+    set_validation_ious(monkeypatch, 0.9, 0.5, 0.1)
     train_to_step_3(run, tmp_path / "here", monkeypatch)
     shutil.move(tmp_path / "here", tmp_path / "there")
     train(run, tmp_path / "there", resume=True)
-    best = torch.load(tmp_path / "there/checkpoints/best.ckpt", weights_only=False)
-    assert best["global_step"] == 2
+    assert read_checkpoint(tmp_path / "there", "best")["global_step"] == 2
     assert not (tmp_path / "here").exists()
 
 
 def test_training_never_touches_the_test_cases(tumours, tmp_path):
-    """A data folder whose test images are garbage trains to the same weights."""
+    """A data folder whose test images are garbage gives the same weights."""
     garbage = shutil.copytree(tumours, tmp_path / "data")
     for file in [*garbage.glob("imagesTs/*"), *garbage.glob("labelsTs/*")]:
         file.write_bytes(b"not an image")
-    settings = {"method": "segpl", "patch": [32, 32], **SMALL}
-    train(plan_run(tumours, settings), tmp_path / "whole")
-    train(plan_run(garbage, settings), tmp_path / "garbage")
-    assert_same(tmp_path / "whole", tmp_path / "garbage")
+    train(plan_slices(tumours, "segpl"), tmp_path / "intact")
+    train(plan_slices(garbage, "segpl"), tmp_path / "garbage")
+    assert_same_training(tmp_path / "intact", tmp_path / "garbage")
 
 
-def test_from_python_a_stopped_run_goes_on_without_being_told_again(tumours, tmp_path, monkeypatch):
-    run = plan_run(tumours, {"method": "segpl", "patch": [32, 32], **SMALL})
+def test_from_python_a_stopped_run_resumes_without_its_settings(tumours, tmp_path, monkeypatch):
+    run = plan_slices(tumours, "segpl")
     train(run, tmp_path / "undisturbed")
     train_to_step_3(run, tmp_path / "stopped", monkeypatch)
     segpl.train(tumours, tmp_path / "stopped", resume=True)
-    assert_same(tmp_path / "undisturbed", tmp_path / "stopped")
+    assert_same_training(tmp_path / "undisturbed", tmp_path / "stopped")
 
 
-def test_a_run_directory_is_not_overwritten(planned, tmp_path):
-    run = planned("supervised")
-    train(run, tmp_path / "run")
+@pytest.fixture(scope="module")
+def supervised_run(tumours):
+    return plan_slices(tumours, "supervised")
+
+
+@pytest.fixture(scope="module")
+def trained(supervised_run, tmp_path_factory):
+    return train(supervised_run, tmp_path_factory.mktemp("trained") / "run")
+
+
+@pytest.fixture
+def finished(trained, tmp_path):
+    """A finished run of its own for each test."""
+    return shutil.copytree(trained, tmp_path / "run")
+
+
+@pytest.fixture
+def unfinished(finished):
+    """A run that was stopped before its final weights were written."""
+    (finished / "model.safetensors").unlink()
+    return finished
+
+
+def test_a_run_is_not_overwritten(supervised_run, finished):
     with pytest.raises(UserError, match="holds a run already: add --resume"):
-        train(run, tmp_path / "run")
+        train(supervised_run, finished)
+
+
+def test_a_run_is_not_resumed_with_another_method(tumours, finished):
     with pytest.raises(UserError, match=r"run.yaml was started with method: .*supervised.*"):
-        train(planned("segpl"), tmp_path / "run", resume=True)
-    (
-        tmp_path / "run/model.safetensors"
-    ).unlink()  # as if it had been stopped, and its file then edited
-    edited = replace(run, learning_rate=0.5)
-    edited.save(tmp_path / "run")
-    with pytest.raises(
-        UserError, match=r"run.yaml was changed after the run had begun: give the changed file to"
-    ):
-        train(edited, tmp_path / "run", resume=True)
-    last = tmp_path / "run/checkpoints/last.ckpt"
+        train(plan_slices(tumours, "segpl"), finished, resume=True)
+
+
+def test_a_run_whose_settings_were_edited_is_not_resumed(supervised_run, unfinished):
+    edited = replace(supervised_run, learning_rate=0.5)
+    edited.save(unfinished)
+    message = r"run.yaml was changed after the run had begun: give the changed file to"
+    with pytest.raises(UserError, match=message):
+        train(edited, unfinished, resume=True)
+
+
+def test_a_checkpoint_that_was_cut_off_is_an_error(supervised_run, unfinished):
+    last = unfinished / "checkpoints/last.ckpt"
     last.write_bytes(last.read_bytes()[:-2000])
-    with pytest.raises(
-        UserError, match=r"last.ckpt cannot be read: delete it, and --resume begins again"
-    ):
-        train(run, tmp_path / "run", resume=True)
+    message = r"last.ckpt cannot be read: delete it, and --resume begins again"
+    with pytest.raises(UserError, match=message):
+        train(supervised_run, unfinished, resume=True)
+
+
+def test_a_folder_of_other_files_is_not_used(supervised_run, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.txt").write_text("precious")
     with pytest.raises(UserError, match="mine is not empty"):
-        train(run, tmp_path / "mine")
+        train(supervised_run, tmp_path / "mine")
 
 
 def test_a_kill_and_resume_give_the_same_log_and_weights(tumours, tmp_path, segpl):
-    words = ["train", tumours, "--method", "segpl-vi", "--labelled", 1, "--steps", 30]
+    arguments = ["train", tumours, "--method", "segpl-vi", "--labelled", 1, "--steps", 30]
     for setting in ("validate_every=5", "channels=4", "patch=[48, 48]", "ratio=2"):
-        words += ["--set", setting]
-    assert segpl(*words, "--out", tmp_path / "undisturbed").returncode == 0
-    command = [sys.executable, "-m", "segpl", *map(str, words), "--out", str(tmp_path / "killed")]
-    process = subprocess.Popen(
-        command, env=os.environ | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL
-    )
-    checkpoint = tmp_path / "killed/checkpoints/last.ckpt"
+        arguments += ["--set", setting]
+    assert segpl(*arguments, "--out", tmp_path / "undisturbed").returncode == 0
+    kill_after_first_checkpoint(arguments, tmp_path / "killed")
+    assert segpl("train", tumours, "--out", tmp_path / "killed", "--resume").returncode == 0
+    assert_same_training(tmp_path / "undisturbed", tmp_path / "killed")
+
+
+def kill_after_first_checkpoint(arguments, directory):
+    command = [sys.executable, "-m", "segpl", *map(str, arguments), "--out", str(directory)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    checkpoint = directory / "checkpoints/last.ckpt"
     while not checkpoint.exists() and process.poll() is None:
         time.sleep(0.02)
     time.sleep(0.1)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL, "the training ended before it could be killed"
-    assert segpl("train", tumours, "--out", tmp_path / "killed", "--resume").returncode == 0
-    assert_same(tmp_path / "undisturbed", tmp_path / "killed")
 
 
-def test_the_log_goes_to_tensorboard_too_and_a_resumed_run_shows_no_step_twice(
+def test_tensorboard_gets_the_log_and_a_resumed_run_shows_no_step_twice(
     planned, tmp_path, monkeypatch
 ):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     run = planned("segpl")
     train_to_step_3(run, tmp_path / "run", monkeypatch)
-    time.sleep(1.1)  # TensorBoard reads its files in the order of their names, which count seconds
+    time.sleep(1.1)  # TensorBoard sorts its files by name, which holds the time in seconds
     train(run, tmp_path / "run", resume=True)
-    shown = EventAccumulator(str(tmp_path / "run/tensorboard")).Reload()
-    rows = list(csv.DictReader((tmp_path / "run/log.csv").open()))
-    losses = [(event.step, pytest.approx(event.value)) for event in shown.Scalars("loss")]
-    assert [(int(row["step"]), float(row["loss"])) for row in rows] == losses
-    validated = [event.step for event in shown.Scalars("validation_iou")]
-    assert validated == [int(row["step"]) for row in rows if row["validation_iou"]]
+    board = EventAccumulator(str(tmp_path / "run/tensorboard")).Reload()
+    rows = read_log(tmp_path / "run")
+    losses = [(int(row["step"]), float(row["loss"])) for row in rows]
+    assert [(event.step, event.value) for event in board.Scalars("loss")] == [
+        (step, pytest.approx(loss)) for step, loss in losses
+    ]
+    validated = [int(row["step"]) for row in rows if row["validation_iou"]]
+    assert [event.step for event in board.Scalars("validation_iou")] == validated
 
 
 @pytest.mark.usefixtures("utf_8")
-def test_a_compiled_run_resumes_as_if_it_had_not_stopped(tumours, tmp_path, monkeypatch):
-    run = plan_run(tumours, {"method": "segpl", "patch": [32, 32], **SMALL, "compile": True})
-    plain = plan_run(tumours, {"method": "segpl", "patch": [32, 32], **SMALL, "compile": False})
+def test_a_compiled_run_resumes_exactly(tumours, tmp_path, monkeypatch):
+    run = plan_slices(tumours, "segpl", compile=True)
     train(run, tmp_path / "undisturbed")
     train_to_step_3(run, tmp_path / "stopped", monkeypatch)
     train(run, tmp_path / "stopped", resume=True)
-    assert_same(tmp_path / "undisturbed", tmp_path / "stopped")
-    train(plain, tmp_path / "plain")
-    (log, _), (other, _) = results(tmp_path / "undisturbed"), results(tmp_path / "plain")
-    assert log != other, "it was compiled indeed: not the same to the last bit"
-    losses = [
-        [float(row["loss"]) for row in csv.DictReader(text.splitlines())] for text in (log, other)
-    ]
-    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+    assert_same_training(tmp_path / "undisturbed", tmp_path / "stopped")
+    train(plan_slices(tumours, "segpl", compile=False), tmp_path / "plain")
+    compiled = [float(row["loss"]) for row in read_log(tmp_path / "undisturbed")]
+    plain = [float(row["loss"]) for row in read_log(tmp_path / "plain")]
+    assert compiled == pytest.approx(plain, rel=1e-3)
+    assert compiled != plain, "the last digits show that it was compiled"
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU may train in half precision")
-def test_a_processor_trains_in_full_precision(tumours, tmp_path):
-    """bfloat16 convolutions on a processor use AMX, which kills the process where it is trapped."""
+def test_a_cpu_trains_in_full_precision(tumours, tmp_path):
+    """bfloat16 convolutions on a CPU use AMX, which kills the process where it is trapped."""
 
     class Precision(lightning.Callback):
         def on_train_start(self, trainer, learner):
             self.of_trainer = trainer.precision
             self.of_products = torch.get_float32_matmul_precision()
 
-    seen = Precision()
-    run = plan_run(tumours, {"method": "supervised", "patch": [32, 32], **SMALL, "steps": 1})
-    train(run, tmp_path / "run", watchers=[seen])
-    assert seen.of_trainer == "32-true"
-    assert seen.of_products == "highest"
+    precision = Precision()
+    run = plan_slices(tumours, "supervised", steps=1)
+    train(run, tmp_path / "run", watchers=[precision])
+    assert precision.of_trainer == "32-true"
+    assert precision.of_products == "highest"
 
 
-def test_a_training_says_beforehand_how_long_it_will_take(planned, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("segpl.training.pace.seconds_per_step", lambda run, task: 102.0)
+def test_a_training_announces_how_long_it_will_take(planned, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("segpl.training.timing.seconds_per_step", lambda run, task: 102.0)
     train(planned("supervised"), tmp_path / "run")
-    seconds = 5 * 102 / 0.85  # the rest of the time goes into views, validation and checkpoints
-    assert (
-        f"5 steps: about {in_words(seconds)} of training on this machine" in capsys.readouterr().err
-    )
+    seconds = 5 * 102 / 0.85  # views, validation and checkpoints take 15 % of the time
+    message = f"5 steps: about {format_duration(seconds)} of training on this machine"
+    assert message in capsys.readouterr().err
+
+
+def test_minutes_choose_the_number_of_steps(tumours, monkeypatch):
+    monkeypatch.setattr("segpl.training.timing.seconds_per_step", lambda run, task: 0.17)
+    run = plan_slices(tumours, "supervised")
+    shorter = within_minutes(run, read_dataset(tumours).task, 0.021)
+    assert shorter.steps == 6, "1.26 s less 15 % at 0.17 s a step"
+    reason = "0.021 minutes at 0.17 s a step on the machine where the run began"
+    assert shorter.why["steps"] == reason
 
 
 @pytest.mark.slow
-def test_minutes_choose_the_number_of_steps_and_the_run_can_be_repeated_exactly(
-    tumours, tmp_path, monkeypatch, segpl
-):
-    monkeypatch.setattr("segpl.training.pace.seconds_per_step", lambda run, task: 0.17)
-    run = plan_run(tumours, {"method": "supervised", "patch": [32, 32], **SMALL})
-    shorter = within_minutes(run, read_dataset(tumours).task, 0.021)
-    assert shorter.steps == 6, "1.26 s less 15 % at 0.17 s a step"
-    assert (
-        shorter.why["steps"] == "0.021 minutes at 0.17 s a step on the machine where the run began"
-    )
-    words = [
-        "train",
-        tumours,
-        "--method",
-        "supervised",
-        "--labelled",
-        1,
-        "--set",
-        "patch=[32,32]",
-        "--set",
-        "channels=4",
-    ]
-    done = segpl(*words, "--minutes", 0.01, "--out", tmp_path / "timed")
+def test_a_run_of_given_minutes_can_be_repeated_and_resumed(tumours, tmp_path, segpl):
+    arguments = ["train", tumours, "--method", "supervised", "--labelled", 1]
+    arguments += ["--set", "patch=[32,32]", "--set", "channels=4"]
+    timed = tmp_path / "timed"
+    done = segpl(*arguments, "--minutes", 0.01, "--out", timed)
     assert done.returncode == 0, done.stderr
-    kept = read_run(tmp_path / "timed")
-    assert kept.steps >= 1
-    assert kept.why["steps"].startswith("0.01 minutes at ")
-    again = segpl(
-        "train", tumours, "--config", tmp_path / "timed/run.yaml", "--out", tmp_path / "again"
-    )
-    assert again.returncode == 0, again.stderr
-    assert read_run(tmp_path / "again").steps == kept.steps
-    resumed = segpl(*words, "--minutes", 5, "--out", tmp_path / "timed", "--resume")
-    assert resumed.returncode == 0, "a run that has begun keeps its length"
-    assert read_run(tmp_path / "timed").steps == kept.steps
+    run = read_run(timed)
+    assert run.steps >= 1
+    assert run.why["steps"].startswith("0.01 minutes at ")
+    repeated = tmp_path / "repeated"
+    done = segpl("train", tumours, "--config", timed / "run.yaml", "--out", repeated)
+    assert done.returncode == 0, done.stderr
+    assert read_run(repeated).steps == run.steps
+    done = segpl(*arguments, "--minutes", 5, "--out", timed, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert read_run(timed).steps == run.steps, "a run that has begun keeps its length"
 
 
-def test_a_step_is_timed_in_every_phase_of_the_run(planned, monkeypatch):
-    """A method that begins with labels alone is not judged by its first, cheap steps."""
+def test_steps_are_timed_in_every_phase_of_the_run(planned, monkeypatch):
+    """A method that starts with labels only is not judged by its first, cheap steps."""
     run = planned("segpl-em")
     losses = SegPLEM.losses
-    seen = []
+    timed = []
 
-    def spied(self, model, batch, progress):
-        seen.append(progress)
+    def record_progress(self, model, batch, progress):
+        timed.append(progress)
         return losses(self, model, batch, progress)
 
-    monkeypatch.setattr(SegPLEM, "losses", spied)
+    monkeypatch.setattr(SegPLEM, "losses", record_progress)
     assert seconds_per_step(run, read_dataset(run.data).task) > 0
-    assert min(seen) < run.method.start < 0.5 < max(seen)
+    assert min(timed) < run.method.start < 0.5 < max(timed)

@@ -1,14 +1,15 @@
-"""The network as MONAI gives it, for comparison: axes as in the image, instance norms, memory as it comes."""
+"""MONAI's own network, for comparison: no change of axes, norms or memory format for speed."""
 
 from monai.networks.nets import DynUNet
+from torch import Tensor
 
 from segpl.networks.unet import UNet, strides
 
 
-def as_monai_gives_it(theta: UNet, inputs: int) -> DynUNet:
-    """The same function with the same weights, without any arrangement for speed."""
+def monai_reference(theta: UNet, inputs: int) -> DynUNet:
+    """The same function as `theta` with the same weights, as MONAI computes it."""
     levels = strides(theta.patch)
-    plain = DynUNet(
+    network = DynUNet(
         spatial_dims=len(theta.patch),
         in_channels=inputs,
         out_channels=theta.regions,
@@ -18,13 +19,18 @@ def as_monai_gives_it(theta: UNet, inputs: int) -> DynUNet:
         filters=theta.widths,
         norm_name=("INSTANCE", {"affine": True}),
     )
-    parts = {"skip_layers": theta.body, "output_block": theta.head.block}
-    weights = {
-        f"{part}.{name}": weight
-        for part, net in parts.items()
-        for name, weight in net.state_dict().items()
-    }
-    plain.load_state_dict(
-        {name: w.movedim(2, -1) if w.ndim == 5 else w for name, w in weights.items()}, strict=False
-    )
-    return plain  # not strict: DynUNet lists its layers a second time, one by one
+    # Not strict, because DynUNet lists its layers a second time, one by one.
+    network.load_state_dict(_monai_weights(theta), strict=False)
+    return network
+
+
+def _monai_weights(theta: UNet) -> dict[str, Tensor]:
+    """The weights of `theta` under MONAI's names, with slices last in 3D kernels."""
+    modules = {"skip_layers": theta.body, "output_block": theta.head.block}
+    weights = {}
+    for module_name, module in modules.items():
+        for name, weight in module.state_dict().items():
+            if weight.ndim == 5:
+                weight = weight.movedim(2, -1)
+            weights[f"{module_name}.{name}"] = weight
+    return weights

@@ -1,85 +1,53 @@
-"""What commands accept: kinds of values, and the parts of their help that are read off the source."""
+"""Parameters that several commands share, and the kinds of values that Typer does not know."""
 
-import argparse
-from typing import Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from segpl.cli import describe
+import typer
+
+RunDirectory = Annotated[
+    Path, typer.Argument(metavar="RUN", help="Run directory made by segpl train.")
+]
+OtherData = Annotated[
+    Path | None,
+    typer.Option(metavar="DATA", help="Data folder to use instead of the one in FILE."),
+]
+Task = Literal["tumour", "vessels"]
 
 
-def assignment(text: str) -> tuple[str, Any]:
-    """`key=value`, the value read as YAML."""
+def parse_setting(text: str) -> tuple[str, Any]:
+    """Split `key=value` and read the value as YAML."""
     import yaml
 
     key, equals, value = text.partition("=")
     if not key or not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form key=value")
+        raise typer.BadParameter(f"{text!r} is not of the form KEY=VALUE")
     try:
         return key, yaml.safe_load(value)
     except yaml.YAMLError:
-        raise argparse.ArgumentTypeError(f"the value of {text!r} is not valid YAML") from None
+        raise typer.BadParameter(f"the value of {text!r} is not valid YAML") from None
 
 
-def natural(text: str) -> int:
-    """A whole number of 0 or more."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
-    return int(text)
-
-
-def positive(text: str) -> int:
-    """A whole number of 1 or more."""
-    if natural(text) == 0:
-        raise argparse.ArgumentTypeError("give a whole number of 1 or more")
-    return int(text)
-
-
-def length(text: str) -> float:
-    """A number above 0."""
+def parse_positive(text: str | float) -> float:
+    """Read a finite number above 0; Typer also passes a default, which is a number already."""
     try:
         value = float(text)
     except ValueError:
         value = 0.0
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+        raise typer.BadParameter(f"{text!r} is not a number above 0")
     return value
 
 
-def temperature(text: str) -> float | Literal["fit"]:
-    """A number above 0, or the word fit."""
-    return "fit" if text == "fit" else length(text)
+def parse_temperature(text: str) -> str:
+    """Check for a number above 0 or the word fit."""
+    if text != "fit":
+        parse_positive(text)
+    return text
 
 
-def settings_help() -> str:
-    """What --method and --set accept, from the docstrings of the fields."""
+def complete_method(incomplete: str) -> list[str]:
+    """Names of methods for the shell's completion."""
+    from segpl.methods import METHODS
 
-    def lines(title: str, settings: list[describe.Setting], prefix: str = "") -> list[str]:
-        rows = [
-            f"  {prefix + setting.name:<24} {setting.text} [{setting.default}]"
-            for setting in settings
-        ]
-        return [title, *rows, ""] if rows else []
-
-    text = [
-        "methods:",
-        *(f"  {name:<24} {method.text}" for name, method in describe.methods().items()),
-        "",
-    ]
-    own = [setting for setting in describe.run_settings() if setting.name not in ("data", "method")]
-    text += lines("settings (--set key=value, or a line of the --config file):", own)
-    text += lines(
-        "settings that methods share (one that lacks a setting says so):",
-        describe.shared_settings(),
-        "method.",
-    )
-    for name, method in describe.methods().items():
-        text += lines(f"settings of {name}:", method.settings, "method.")
-    for name, prior in describe.priors().items():
-        text += [f"prior {name} (--set method.prior.name={name}): {prior.text}"]
-        text += lines("", prior.settings, "method.prior.")[1:]
-    return "\n".join(text)
-
-
-def shifts_help() -> str:
-    """What --shift accepts."""
-    forms = "shifts (NAME=0.1 a level, NAME=0:0.1:6 six levels, NAME its usual five, all every one of these):"
-    return "\n".join([forms, *(f"  {name:<12} {text}" for name, text in describe.shifts().items())])
+    return [name for name in METHODS if name.startswith(incomplete)]

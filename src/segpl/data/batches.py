@@ -1,4 +1,4 @@
-"""What is in step s: which images, which crops. A pure function of the seed and s."""
+"""The batch of step s: which images, and which patches of them. A pure function of seed and s."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
+from torch.nn.functional import pad
 from torch.utils.data import Dataset as TorchDataset
 
 from segpl.data.preparation import Volume
@@ -15,13 +16,19 @@ from segpl.em.types import Batch
 from segpl.foundation.draws import Stream, generator, seeds
 from segpl.foundation.errors import UserError
 
-REMEMBERED = 2000
-"""Foreground voxels of a volume and region that patches are centred on."""
+MAX_CENTRES = 2000
+"""Foreground voxels of a volume and region that are kept as possible centres of patches."""
+
+Centres = Sequence[Shaped[np.ndarray, "_ 3"]]
+"""Foreground voxels of a volume, one array per region that it has."""
 
 
 @dataclass(frozen=True)
 class Steps(TorchDataset[Batch]):
-    """`steps[s]` is the batch of step s: `batch` labelled patches and `batch * ratio` unlabelled ones."""
+    """`steps[s]` is the batch of step s.
+
+    It has `batch` labelled patches, as many partners, and `batch * ratio` unlabelled patches.
+    """
 
     labelled: Sequence[Volume]
     unlabelled: Sequence[Volume]
@@ -30,120 +37,125 @@ class Steps(TorchDataset[Batch]):
     batch: int
     ratio: int
     foreground: float
+    """Share of the patches that are centred on foreground."""
     process: int = 0
     processes: int = 1
-    """Several processes deal the images of a step out among themselves, each kind in turn."""
-    found: dict[int, Sequence[np.ndarray]] = field(default_factory=dict, compare=False, repr=False)
-    """Foreground voxels by labelled volume, as far as they have been looked for."""
+    """Processes share the images of a step: process i takes every Nth image from the i-th on."""
+    centres: dict[int, Centres] = field(default_factory=dict, compare=False, repr=False)
+    """Foreground voxels by index of the labelled volume, filled at the first use of a volume."""
 
     def __getitem__(self, step: int) -> Batch:
-        unlabelled = self.batch * self.ratio if self.unlabelled else 0
-        drawn = seeds(self.seed, Stream.METHOD, step, count=self.batch + unlabelled)
-        mine = slice(self.process, None, self.processes)
-        x_l, y_l = self._labelled(step, mine, Stream.LABELLED_TURN, Stream.LABELLED_CROP)
-        x_p, y_p = self._labelled(step, mine, Stream.PARTNER_TURN, Stream.PARTNER_CROP)
-        x_u = [self._unlabelled_patch(step * unlabelled + slot) for slot in range(unlabelled)[mine]]
+        unlabelled_count = self.batch * self.ratio if self.unlabelled else 0
+        image_count = self.batch + unlabelled_count
+        image_seeds = seeds(self.seed, Stream.METHOD, step, count=image_count)
+        x_l, y_l = self._labelled_patches(step, Stream.LABELLED_ORDER, Stream.LABELLED_CROP)
+        x_p, y_p = self._labelled_patches(step, Stream.PARTNER_ORDER, Stream.PARTNER_CROP)
+        no_images = x_l.new_empty(0, *x_l.shape[1:])
+        x_u = []
+        for position in range(unlabelled_count)[self._own_images]:
+            image_number = step * unlabelled_count + position
+            x_u.append(self._unlabelled_patch(image_number))
         return Batch(
             x_l=x_l,
             y_l=y_l,
             x_p=x_p,
             y_p=y_p,
-            x_u=torch.stack(x_u) if x_u else x_l.new_empty(0, *x_l.shape[1:]),
-            seeds_l=drawn[: self.batch][mine],
-            seeds_u=drawn[self.batch :][mine],
+            x_u=torch.stack(x_u) if x_u else no_images,
+            seeds_l=image_seeds[: self.batch][self._own_images],
+            seeds_u=image_seeds[self.batch :][self._own_images],
         )
 
-    def _labelled(
-        self, step: int, mine: slice, turns: Stream, crops: Stream
+    @property
+    def _own_images(self) -> slice:
+        """The images of a step that belong to this process."""
+        return slice(self.process, None, self.processes)
+
+    def _labelled_patches(
+        self,
+        step: int,
+        order: Stream,
+        crops: Stream,
     ) -> tuple[Float[Tensor, "L C *space"], Float[Tensor, "L K *space"]]:
-        """The labelled patches of a step, and their labels."""
+        """The labelled patches of a step, and their labels.
+
+        `order` and `crops` are the streams that draw the volumes and the positions of the patches.
+        """
         images = []
         labels = []
-        for slot in range(self.batch)[mine]:
-            index = step * self.batch + slot
-            which = turn(self.seed, turns, index, len(self.labelled))
-            volume = self.labelled[which]
+        for position in range(self.batch)[self._own_images]:
+            image_number = step * self.batch + position
+            index = volume_index(self.seed, order, image_number, len(self.labelled))
+            volume = self.labelled[index]
             assert volume.y is not None
-            corner = self._corner(
-                volume, generator(self.seed, crops, index), self._foreground(which)
-            )
+            rng = generator(self.seed, crops, image_number)
+            corner = self._draw_corner(volume, rng, self._labelled_centres(index))
             images.append(crop(volume.x, corner, self.patch))
             labels.append(crop(volume.y, corner, self.patch).float())
         return torch.stack(images), torch.stack(labels)
 
-    def _unlabelled_patch(self, index: int) -> Float[Tensor, "C *space"]:
-        """A patch of an unlabelled volume, placed as the labelled ones are.
+    def _unlabelled_patch(self, image_number: int) -> Float[Tensor, "C *space"]:
+        """A patch of an unlabelled volume.
 
-        Where its foreground is nobody knows, but scans of one protocol are alike: the patch is
-        centred where a labelled volume, stretched to this one's shape, has foreground.
+        Its foreground is unknown, but scans of one protocol are alike: the patch is centred where a
+        labelled volume, stretched to the shape of this one, has foreground.
         """
-        volume = self.unlabelled[
-            turn(self.seed, Stream.UNLABELLED_TURN, index, len(self.unlabelled))
-        ]
-        draw = generator(self.seed, Stream.UNLABELLED_CROP, index)
-        which = int(draw.integers(len(self.labelled)))
-        stretch = np.array(volume.x.shape[1:]) / self.labelled[which].x.shape[1:]
-        foreground = [(voxels + 0.5) * stretch for voxels in self._foreground(which)]
-        corner = self._corner(volume, draw, foreground)
+        index = volume_index(self.seed, Stream.UNLABELLED_ORDER, image_number, len(self.unlabelled))
+        volume = self.unlabelled[index]
+        rng = generator(self.seed, Stream.UNLABELLED_CROP, image_number)
+        labelled_index = int(rng.integers(len(self.labelled)))
+        labelled_shape = self.labelled[labelled_index].x.shape[1:]
+        stretch = np.array(volume.x.shape[1:]) / labelled_shape
+        centres = [(voxels + 0.5) * stretch for voxels in self._labelled_centres(labelled_index)]
+        corner = self._draw_corner(volume, rng, centres)
         return crop(volume.x, corner, self.patch)
 
-    def _corner(
-        self, volume: Volume, draw: np.random.Generator, foreground: Sequence[np.ndarray]
-    ) -> list[int]:
-        """Where the patch begins: anywhere or, in a share of the patches, centred on a foreground voxel."""
-        size = np.array((*self.patch, 1)[:3])
-        room = np.maximum(np.array(volume.x.shape[1:]) - size, 0)
-        anywhere = draw.integers(room + 1)
-        if not foreground or draw.uniform() >= self.foreground:
-            return anywhere.tolist()
-        region = foreground[int(draw.integers(len(foreground)))]
-        centre = region[draw.integers(len(region))].astype(int)
-        return np.clip(centre - size // 2, 0, room).tolist()
+    def _draw_corner(self, volume: Volume, rng: np.random.Generator, centres: Centres) -> list[int]:
+        """Where the patch begins: anywhere, or such that its centre is a foreground voxel.
 
-    def _foreground(self, which: int) -> Sequence[np.ndarray]:
-        """Foreground voxels of a labelled volume, region by region, so that a small region is not forgotten.
-
-        Looked for at the first visit; some of them are enough, and all of thousands of volumes would fill the memory.
+        A region is drawn before the voxel, so that small regions are not neglected.
         """
-        if which not in self.found:
-            y = self.labelled[which].y
-            assert y is not None
-            draw = generator(self.seed, Stream.FOREGROUND, which)
-            places = [np.argwhere(region.numpy()).astype(np.int32) for region in y if region.any()]
-            self.found[which] = [
-                each if len(each) <= REMEMBERED else draw.choice(each, REMEMBERED, replace=False)
-                for each in places
-            ]
-        return self.found[which]
+        size = np.array(patch_in_3d(self.patch))
+        shape = np.array(volume.x.shape[1:])
+        last_corner = np.maximum(shape - size, 0)
+        anywhere = rng.integers(last_corner + 1)
+        if not centres or rng.uniform() >= self.foreground:
+            return anywhere.tolist()
+        region_index = int(rng.integers(len(centres)))
+        region = centres[region_index]
+        centre = region[rng.integers(len(region))].astype(int)
+        return np.clip(centre - size // 2, 0, last_corner).tolist()
+
+    def _labelled_centres(self, index: int) -> Centres:
+        """Foreground voxels of a labelled volume, region by region, found at the first use."""
+        if index not in self.centres:
+            rng = generator(self.seed, Stream.FOREGROUND, index)
+            self.centres[index] = draw_centres(self.labelled[index], rng)
+        return self.centres[index]
 
 
-def keep_slices(volumes: Sequence[Volume], count: int, seed: int) -> list[Volume]:
-    """`count` slices that show a region, drawn over all volumes; a smaller count is the head of a larger one."""
-    shown = [
-        (number, int(place))
-        for number, volume in enumerate(volumes)
-        if volume.y is not None
-        for place in volume.y.flatten(0, 2).any(0).nonzero()
-    ]
-    if count > len(shown):
-        raise UserError(
-            f"the labelled subjects have {len(shown)} slices that show a region: ask for no more slices."
-        )
-    chosen = sorted(
-        shown[place] for place in generator(seed, Stream.SLICES).permutation(len(shown))[:count]
-    )
-    places = [[place for number, place in chosen if number == mine] for mine in range(len(volumes))]
-    return [
-        Volume(volume.case, volume.x[..., kept], volume.y[..., kept])
-        for volume, kept in zip(volumes, places, strict=True)
-        if kept and volume.y is not None
-    ]
+def draw_centres(volume: Volume, rng: np.random.Generator) -> Centres:
+    """At most `MAX_CENTRES` foreground voxels of each region that the volume has.
+
+    All voxels of thousands of volumes would fill the memory.
+    """
+    assert volume.y is not None
+    centres = []
+    for region in volume.y:
+        voxels = np.argwhere(region.numpy()).astype(np.int32)
+        if len(voxels) > MAX_CENTRES:
+            voxels = rng.choice(voxels, MAX_CENTRES, replace=False)
+        if len(voxels) > 0:
+            centres.append(voxels)
+    return centres
 
 
-def turn(seed: int, stream: Stream, index: int, count: int) -> int:
-    """Whose turn it is at place `index` of an endless walk that visits all `count` volumes before any comes again."""
-    lap, place = divmod(index, count)
-    return int(_order(seed, stream, lap, count)[place])
+def volume_index(seed: int, stream: Stream, image_number: int, count: int) -> int:
+    """The volume that gives the image of this number, counted over all steps.
+
+    All `count` volumes are used once, in a random order, before any is used again.
+    """
+    lap, position = divmod(image_number, count)
+    return int(_order(seed, stream, lap, count)[position])
 
 
 @lru_cache(maxsize=8)
@@ -151,12 +163,63 @@ def _order(seed: int, stream: Stream, lap: int, count: int) -> np.ndarray:
     return generator(seed, stream, lap).permutation(count)
 
 
+def keep_slices(volumes: Sequence[Volume], count: int, seed: int) -> list[Volume]:
+    """Volumes that hold `count` of the slices with a region, drawn over all volumes.
+
+    Volumes without such a slice are left out. The slices of a smaller count are among those of a
+    larger one.
+    """
+    candidates = []
+    for index, volume in enumerate(volumes):
+        for z in _slices_with_region(volume):
+            candidates.append((index, z))
+    if count > len(candidates):
+        raise UserError(
+            f"the labelled subjects have {len(candidates)} slices that show a region: "
+            "ask for no more slices."
+        )
+    order = generator(seed, Stream.SLICES).permutation(len(candidates))
+    chosen = sorted(candidates[position] for position in order[:count])
+    kept = []
+    for index, volume in enumerate(volumes):
+        slices = [z for chosen_index, z in chosen if chosen_index == index]
+        if slices and volume.y is not None:
+            x = volume.x[..., slices]
+            y = volume.y[..., slices]
+            kept.append(Volume(volume.case, x, y))
+    return kept
+
+
+def _slices_with_region(volume: Volume) -> list[int]:
+    """The slices with foreground; none without a label."""
+    if volume.y is None:
+        return []
+    has_foreground = volume.y.flatten(0, 2).any(0)
+    return has_foreground.nonzero().flatten().tolist()
+
+
 def crop(
-    x: Shaped[Tensor, "C X Y Z"], corner: Sequence[int], patch: tuple[int, ...]
+    x: Shaped[Tensor, "C X Y Z"],
+    corner: Sequence[int],
+    patch: tuple[int, ...],
 ) -> Shaped[Tensor, "C *space"]:
-    """The patch that begins at `corner`, filled up with background where the volume is smaller; 2D patches drop Z."""
-    size = (*patch, 1)[:3]
-    piece = x[(slice(None), *(slice(c, c + n) for c, n in zip(corner, size, strict=True)))]
-    missing = [n - have for n, have in zip(size, piece.shape[1:], strict=True)]
-    margins = [side for gap in reversed(missing) for side in (gap // 2, gap - gap // 2)]
-    return torch.nn.functional.pad(piece, margins).reshape(x.shape[0], *patch)
+    """The patch that begins at `corner`; 2D patches drop Z.
+
+    Where the volume is smaller, the patch is padded with 0 on both sides.
+    """
+    size = patch_in_3d(patch)
+    box = [slice(start, start + side) for start, side in zip(corner, size, strict=True)]
+    piece = x[(slice(None), *box)]
+    margins: list[int] = []
+    for side, piece_side in zip(size, piece.shape[1:], strict=True):
+        missing = side - piece_side
+        before = missing // 2
+        # torch expects the margins of the last axis first.
+        margins = [before, missing - before, *margins]
+    return pad(piece, margins).reshape(x.shape[0], *patch)
+
+
+def patch_in_3d(patch: tuple[int, ...]) -> tuple[int, int, int]:
+    """The patch as a volume: a 2D patch has one slice."""
+    x, y, z = (*patch, 1)[:3]
+    return x, y, z

@@ -1,4 +1,4 @@
-"""What a data folder holds: cases of subjects, the channels of an image and the regions of a label."""
+"""The contents of a data folder: cases of subjects, channels of images and regions of labels."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,21 +11,21 @@ class Region:
     name: str
     values: tuple[int, ...]
     paint: int
-    """The value that stands for the region when masks are folded back into one label map."""
+    """The value of the region in a label map that combines the masks of all regions."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a model is given and what it finds."""
+    """The input channels of a model and the regions that it segments."""
 
     channels: tuple[str, ...]
     regions: tuple[Region, ...]
-    """In painting order: a later region covers an earlier one, so nested regions come from large to small."""
+    """In painting order: a later region covers an earlier one, so the largest region is first."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One scan: its channels as files, and its label where there is one."""
+    """One scan: the files of its channels, and its label if there is one."""
 
     name: str
     subject: str
@@ -33,19 +33,22 @@ class Case:
     label: Path | None = None
 
     def unlabelled(self) -> "Case":
-        """The same scan without the way to its label."""
+        """The same scan without the path of its label."""
         return replace(self, label=None)
+
+
+Cases = tuple[Case, ...]
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Everything a layout reads off a folder, before any image is loaded."""
+    """What a layout finds in a folder, before any image is loaded."""
 
     folder: Path
     task: Task
-    training: tuple[Case, ...]
-    test: tuple[Case, ...]
-    slices: bool = False
-    """Whether the organisers' task, as the paper takes it, is one of 2D slices."""
+    training: Cases
+    test: Cases
+    use_slices: bool = False
+    """Whether a model is trained on 2D slices, as the paper does with BRATS."""
     layout: str = ""
-    """The name of the layout, for the user."""
+    """The name of the layout, for messages."""

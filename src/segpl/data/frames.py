@@ -1,4 +1,4 @@
-"""Where a scan lies: its grid as stored, and the orientation that a network wants to see."""
+"""The grid of a scan as stored, and its reorientation for a network and back."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,51 +12,56 @@ from segpl.data.formats.image import Image, is_placed
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """The grid of a scan as it was stored, and the orientation that a network wants to see it in."""
+    """The grid of a scan as stored, and the orientation in which the network sees it."""
 
     shape: tuple[int, ...]
     affine: Float[np.ndarray, "4 4"]
     orientation: str | None
-    """As in RAS. None keeps the axes as stored, as does a scan that does not say where it lies."""
+    """As in RAS. None keeps the axes as stored, and so does a scan without a known orientation."""
     header: Any = None
     """nibabel's, if the scan was NIfTI."""
 
     def reoriented(self, image: Image) -> Image:
-        """The image with its axes as the network knows them: a view, no voxel is changed."""
-        stored, wanted = self._axes()
-        turn = orientations.ornt_transform(stored, wanted)
-        affine = self.affine @ orientations.inv_ornt_aff(turn, self.shape)
-        return Image(image.file, reorient(image.values, turn), affine)
+        """The image in the network's orientation: a view, no voxel is changed."""
+        transform = self._to_network()
+        affine = self.affine @ orientations.inv_ornt_aff(transform, self.shape)
+        return Image(image.file, reorient(image.values, transform), affine)
 
     @property
     def reoriented_shape(self) -> tuple[int, int, int]:
         """The shape of the scan in the network's orientation, before resampling."""
-        stored, wanted = self._axes()
         sizes = [0, 0, 0]
-        for size, (axis, _) in zip(
-            self.shape, orientations.ornt_transform(stored, wanted), strict=True
-        ):
-            sizes[int(axis)] = size
+        new_axes = self._to_network()[:, 0]
+        for size, new_axis in zip(self.shape, new_axes, strict=True):
+            sizes[int(new_axis)] = size
         x, y, z = sizes
         return x, y, z
 
     def restored(self, values: Shaped[np.ndarray, "M x y z"]) -> Shaped[np.ndarray, "M X Y Z"]:
-        """What the network made of a reoriented image, in the axes of the scan."""
-        stored, wanted = self._axes()
-        turn = orientations.ornt_transform(wanted, stored)
-        return reorient(values, turn)
+        """Values in the network's orientation, with the axes of the scan."""
+        transform = orientations.ornt_transform(self._wanted_axes(), self._stored_axes())
+        return reorient(values, transform)
 
-    def _axes(self) -> tuple[Float[np.ndarray, "3 2"], Float[np.ndarray, "3 2"]]:
-        """The orientation as stored and the one that is wanted, as nibabel writes them."""
-        stored = orientations.io_orientation(self.affine)
+    def _to_network(self) -> Float[np.ndarray, "3 2"]:
+        """The transform from the axes as stored to those of the network, in nibabel's notation."""
+        return orientations.ornt_transform(self._stored_axes(), self._wanted_axes())
+
+    def _stored_axes(self) -> Float[np.ndarray, "3 2"]:
+        """The orientation of the scan as stored, in nibabel's notation."""
+        return orientations.io_orientation(self.affine)
+
+    def _wanted_axes(self) -> Float[np.ndarray, "3 2"]:
+        """The network's orientation, in nibabel's notation."""
         if self.orientation and is_placed(self.affine):
-            return stored, orientations.axcodes2ornt(self.orientation)
-        return stored, stored
+            return orientations.axcodes2ornt(self.orientation)
+        return self._stored_axes()
 
 
 def reorient(
-    values: Shaped[np.ndarray, "M X Y Z"], turn: Float[np.ndarray, "3 2"]
+    values: Shaped[np.ndarray, "M X Y Z"],
+    transform: Float[np.ndarray, "3 2"],
 ) -> Shaped[np.ndarray, "M x y z"]:
-    """Axes swapped and flipped as nibabel's `turn` says; the first axis stays."""
-    last = np.moveaxis(values, 0, -1)
-    return np.moveaxis(orientations.apply_orientation(last, turn), -1, 0)
+    """Swap and flip the axes as nibabel's `transform` says; the first axis stays."""
+    first_axis_last = np.moveaxis(values, 0, -1)
+    reoriented = orientations.apply_orientation(first_axis_last, transform)
+    return np.moveaxis(reoriented, -1, 0)

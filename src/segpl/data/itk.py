@@ -1,11 +1,11 @@
-"""From SimpleITK's images to arrays with an affine, and from label maps to SimpleITK's images."""
+"""Convert SimpleITK images to arrays with an affine, and label maps to SimpleITK images."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float, Integer, Shaped
+from jaxtyping import Integer
 
-from segpl.data.formats.image import spacing
+from segpl.data.formats.image import Affine, Voxels, spacing
 from segpl.data.formats.itk import TO_RAS, itk_affine
 
 if TYPE_CHECKING:
@@ -14,24 +14,27 @@ if TYPE_CHECKING:
 
 def from_itk(
     image: "SimpleITK.Image",
-) -> tuple[Shaped[np.ndarray, "C X Y Z"], Float[np.ndarray, "4 4"]]:
-    """Voxels and affine of a 2D or 3D image; the components of a voxel are its channels."""
+) -> tuple[Voxels, Affine]:
+    """The voxels and the affine of a 2D or 3D image; the components of a voxel are channels."""
     import SimpleITK
 
-    several, flat = image.GetNumberOfComponentsPerPixel() > 1, image.GetDimension() == 2
     values = SimpleITK.GetArrayFromImage(image).T
-    values = values if several else values[None]
-    return values[..., None] if flat else values, itk_affine(image)
+    has_channels = image.GetNumberOfComponentsPerPixel() > 1
+    if not has_channels:
+        values = values[None]
+    if image.GetDimension() == 2:
+        values = values[..., None]
+    return values, itk_affine(image)
 
 
-def to_itk(
-    label: Integer[np.ndarray, "X Y Z"], affine: Float[np.ndarray, "4 4"]
-) -> "SimpleITK.Image":
-    """A label map that lies where the affine says."""
+def to_itk(label: Integer[np.ndarray, "X Y Z"], affine: Affine) -> "SimpleITK.Image":
+    """The label map as an image with the spacing, direction and origin of the affine."""
     import SimpleITK
 
-    image, placed = SimpleITK.GetImageFromArray(label.T), TO_RAS @ affine
+    image = SimpleITK.GetImageFromArray(label.T)
+    lps_affine = TO_RAS @ affine
+    direction = lps_affine[:3, :3] / spacing(affine)
     image.SetSpacing(spacing(affine))
-    image.SetDirection((placed[:3, :3] / spacing(affine)).ravel().tolist())
-    image.SetOrigin(placed[:3, 3].tolist())
+    image.SetDirection(direction.ravel().tolist())
+    image.SetOrigin(lps_affine[:3, 3].tolist())
     return image

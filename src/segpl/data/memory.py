@@ -6,42 +6,57 @@ from typing import Any
 
 import nibabel
 import numpy as np
-from jaxtyping import Shaped
+from jaxtyping import Float, Shaped
 from nibabel.spatialimages import SpatialImage
 
 from segpl.data.cases import Case
 from segpl.data.formats import Image
-from segpl.data.formats.image import array_shape, channels
+from segpl.data.formats.image import array_shape, channel_count
 from segpl.data.itk import from_itk
-from segpl.data.preparation import Scan
+from segpl.data.scans import Scan
 from segpl.foundation.errors import UserError
 
 
 def from_memory(image: Any, spacing: Sequence[float] | None) -> Scan:
-    """The scan. An array has the orientation of the training images, and `spacing` mm between voxels."""
-    name = Path(f"the {type(image).__name__}")
+    """The scan of an image in memory.
+
+    An array is taken to have the orientation of the training images and `spacing` mm between
+    voxels, 1 mm by default. The other types know both.
+    """
+    type_name = type(image).__name__
+    name = Path(f"the {type_name}")
     header = None
-    if isinstance(image, np.ndarray):
+    is_array = isinstance(image, np.ndarray)
+    if is_array:
         values = image.reshape(array_shape(name, image.shape))
-        steps = [*(() if spacing is None else spacing), 1.0, 1.0, 1.0][:3]
-        affine = np.diag([*steps, 1.0])
+        affine = _array_affine(spacing)
     elif isinstance(image, SpatialImage):
-        values = _voxels(name, image)
+        values = _nibabel_voxels(name, image)
         affine = image.affine
         if isinstance(image.header, nibabel.Nifti1Header):
             header = image.header
-    elif hasattr(image, "GetDirection"):  # of SimpleITK, which is slow to import
+    elif hasattr(image, "GetDirection"):  # SimpleITK's; its import is slow, so no isinstance
         values, affine = from_itk(image)
     else:
         raise UserError(
-            f"a {type(image).__name__} is no scan: give one file, array, nibabel image or SimpleITK image at a time."
+            f"a {type_name} is not a scan: give one file, array, nibabel image or SimpleITK image "
+            "at a time."
         )
     case = Case("scan", "scan", (name,))
-    return Scan(case, [Image(name, values, affine)], None, header, isinstance(image, np.ndarray))
+    return Scan(case, [Image(name, values, affine)], None, header, is_array)
 
 
-def _voxels(name: Path, image: SpatialImage) -> Shaped[np.ndarray, "C X Y Z"]:
-    """The voxels of an image of nibabel; axes after the third are channels."""
-    x, y, z, *others = (*image.shape, 1, 1)[: max(image.ndim, 3)]
-    voxels = np.asanyarray(image.dataobj).reshape(x, y, z, channels(name, others))
+def _array_affine(spacing: Sequence[float] | None) -> Float[np.ndarray, "4 4"]:
+    """A diagonal affine; axes without a spacing have 1 mm."""
+    given = [] if spacing is None else list(spacing)
+    steps = [*given, 1.0, 1.0, 1.0][:3]
+    return np.diag([*steps, 1.0])
+
+
+def _nibabel_voxels(name: Path, image: SpatialImage) -> Shaped[np.ndarray, "C X Y Z"]:
+    """The voxels of a nibabel image; axes after the third are channels."""
+    padded_shape = (*image.shape, 1, 1)
+    x, y, z, *other_axes = padded_shape[: max(image.ndim, 3)]
+    voxels = np.asanyarray(image.dataobj)
+    voxels = voxels.reshape(x, y, z, channel_count(name, other_axes))
     return np.moveaxis(voxels, -1, 0)

@@ -1,65 +1,65 @@
-"""Which subjects a training learns from, which choose its weights, and which test it.
+"""Split a dataset into labelled, unlabelled, validation and test cases.
 
-Splits are by subject. All parts come from one order of the labelled training subjects, which the
-seed draws: first those that are held out for test, then the N labelled ones, then any further ones
-for validation. All other training subjects lose their labels and serve as unlabelled scans.
+Splits are by subject. The seed draws one order of the labelled training subjects. The first of them
+are held out for testing, the next N are labelled, and any further ones asked for are validation
+subjects. All other training subjects lose their labels and serve as unlabelled scans.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
-from segpl.data.cases import Case, Dataset
+from segpl.data.cases import Cases, Dataset
 from segpl.foundation.draws import Stream, generator
 from segpl.foundation.errors import UserError
 
 VERSION = 2
-"""Raise it when the same settings would draw other subjects: a study must not mix both."""
+"""Increase it when the same settings draw other subjects: a study must not mix both."""
 
 
 @dataclass(frozen=True)
 class TrainingCases:
-    """All that training is given: no test case, and no label of an unlabelled case."""
+    """All cases that training sees: no test case, and no label of an unlabelled case."""
 
-    labelled: tuple[Case, ...]
-    """Learnt from, with their labels."""
-    unlabelled: tuple[Case, ...]
-    validation: tuple[Case, ...]
-    """Not learnt from: their labels choose the weights."""
+    labelled: Cases
+    """Training learns from these cases and their labels."""
+    unlabelled: Cases
+    validation: Cases
+    """Training does not learn from these cases; their labels choose the weights."""
     extra_validation: bool = False
-    """Whether the validation subjects come on top of the N labelled ones instead of out of them."""
+    """Whether the validation subjects are additional to the N labelled ones, not among them."""
 
     @property
     def labelled_subjects(self) -> int:
-        """How many subjects training sees a label of, for learning and for choosing weights."""
-        return _count_subjects(self.labelled + self.validation)
+        """The number of subjects whose labels training sees, to learn from or to choose weights."""
+        return len(_subjects(self.labelled + self.validation))
 
     def record(self) -> dict[str, Any]:
         """The contents of `split.json`.
 
-        The names of the cases in each part, the subjects that training sees in any way, and how
-        many labelled subjects are used for what.
+        The names of the cases of each kind, all subjects that training sees, and the number of
+        labelled subjects for learning and for validation.
         """
-        seen = {case.subject for case in self.labelled + self.unlabelled + self.validation}
+        all_cases = self.labelled + self.unlabelled + self.validation
         return {
             "labelled": [case.name for case in self.labelled],
             "unlabelled": [case.name for case in self.unlabelled],
             "validation": [case.name for case in self.validation],
-            "subjects": sorted(seen),
+            "subjects": sorted(_subjects(all_cases)),
             "labelled_subjects": {
                 "total": self.labelled_subjects,
-                "learning": _count_subjects(self.labelled),
-                "validation": _count_subjects(self.validation),
+                "learning": len(_subjects(self.labelled)),
+                "validation": len(_subjects(self.validation)),
                 "extra_validation": self.extra_validation,
             },
         }
 
 
 def default_validation(labelled: int) -> int:
-    """How many of the N labelled subjects choose the weights: a tenth, so none where N is below 10.
+    """The number of the N labelled subjects that choose the weights: a tenth, none below N = 10.
 
-    With few labels a subject is worth more as a training subject, and the weights of the last step
-    serve: by then the learning rate has decayed to 0, and methods that average over time have
-    averaged.
+    With few labels a subject is worth more for learning. Without validation the weights of the last
+    step are used: by then the learning rate has decayed to 0, and weights that are averaged over
+    time have settled.
     """
     return labelled // 10
 
@@ -71,15 +71,16 @@ def training_cases(
     validation: int | None = None,
     test: int | None = None,
 ) -> TrainingCases:
-    """The cases of a training that may see the labels of `labelled` subjects (None: of all).
+    """The cases of a training that sees the labels of `labelled` subjects (None: of all).
 
-    With `validation=None` the subjects that choose the weights are among the labelled ones, see
-    `default_validation`. A number asks for that many further labelled subjects; it does not change
-    who is labelled. Budgets are nested: subjects labelled at a budget of 4 are also so at 8.
-    `test` is the number of subjects held out where no test folder has labels, a quarter by default.
+    With `validation=None`, the subjects that choose the weights are among the labelled ones, see
+    `default_validation`. A number asks for that many additional labelled subjects; it does not
+    change who is labelled. Budgets are nested: subjects labelled at a budget of 4 are so at 8.
+    `test` is the number of subjects to hold out if no test folder has labels, a quarter by default.
     """
-    order = _labelled_subjects(dataset, seed)
-    available = order[_held_out(dataset, test) :]
+    subjects = _labelled_subjects(dataset, seed)
+    held_out = _held_out_count(dataset, test)
+    available = subjects[held_out:]
     budget = _budget(dataset, len(available), labelled, validation or 0)
     chosen = available[:budget]
     if validation is None:
@@ -89,67 +90,78 @@ def training_cases(
     else:
         learning = chosen
         validating = available[budget : budget + validation]
-    kept_out = {*validating, *_test_subjects(dataset, seed, test)}
+    excluded = _test_subjects(dataset, seed, test) | set(validating)
     return TrainingCases(
         labelled=_labelled_cases(dataset, learning),
-        unlabelled=_unlabelled_cases(dataset, learning, kept_out),
+        unlabelled=_unlabelled_cases(dataset, learning, excluded),
         validation=_labelled_cases(dataset, validating),
         extra_validation=bool(validation),
     )
 
 
-def cases_for_test(dataset: Dataset, seed: int, test: int | None = None) -> tuple[Case, ...]:
-    """The labelled cases of the test folder; without any, those of `test` held-out subjects."""
+def cases_for_test(dataset: Dataset, seed: int, test: int | None = None) -> Cases:
+    """The labelled cases of the test folder; if it has none, those of `test` held-out subjects."""
     subjects = _test_subjects(dataset, seed, test)
-    everyone = dataset.test + dataset.training
-    return tuple(case for case in everyone if case.label and case.subject in subjects)
+    labelled = _with_label(dataset.test + dataset.training)
+    return tuple(case for case in labelled if case.subject in subjects)
 
 
-def _budget(dataset: Dataset, available: int, labelled: int | None, extra: int) -> int:
-    """How many of the `available` subjects are labelled, where `extra` more are for validation."""
-    if not available:
+def _budget(dataset: Dataset, available: int, labelled: int | None, extra_validation: int) -> int:
+    """The number of labelled subjects out of `available`, which include the extra validation ones.
+
+    All that remain after validation if `labelled` is None; an error if there are not enough.
+    """
+    if available == 0:
         raise UserError(f"{dataset.folder} has no labelled training case: label at least one scan.")
-    most = available - extra
-    there_are = f"{dataset.folder} has {available} labelled training subjects beside those for test"
-    if most < 1:
-        problem = f"so {extra} for validation leave none to learn from"
-        raise UserError(f"{there_are}, {problem}: ask for fewer, or label more scans.")
+    largest = available - extra_validation
+    situation = f"{dataset.folder} has {available} labelled training subjects beside those for test"
+    if largest < 1:
+        raise UserError(
+            f"{situation}, so {extra_validation} for validation leave none to learn from: "
+            "ask for fewer, or label more scans."
+        )
     if labelled is None:
-        return most
-    if not 1 <= labelled <= most:
-        wanted = f"--labelled {labelled}"
-        if extra:
-            wanted += f" and {extra} further ones for validation"
-        raise UserError(f"{there_are}, so {wanted} cannot be had: ask for --labelled 1 to {most}.")
+        return largest
+    if not 1 <= labelled <= largest:
+        request = f"--labelled {labelled}"
+        if extra_validation:
+            request += f" with {extra_validation} additional ones for validation"
+        raise UserError(
+            f"{situation}, so {request} is not possible: use --labelled 1 to {largest}."
+        )
     return labelled
 
 
-def _labelled_cases(dataset: Dataset, subjects: list[str]) -> tuple[Case, ...]:
-    return tuple(case for case in dataset.training if case.label and case.subject in subjects)
+def _labelled_cases(dataset: Dataset, subjects: list[str]) -> Cases:
+    labelled = _with_label(dataset.training)
+    return tuple(case for case in labelled if case.subject in subjects)
 
 
-def _unlabelled_cases(dataset: Dataset, learnt: list[str], kept_out: set[str]) -> tuple[Case, ...]:
-    """All other training scans, a follow-up without a label of a labelled subject among them."""
+def _unlabelled_cases(dataset: Dataset, learning: list[str], excluded: set[str]) -> Cases:
+    """All other training scans, also a follow-up scan without a label of a labelled subject."""
     unlabelled = []
     for case in dataset.training:
-        is_learnt_from = case.label is not None and case.subject in learnt
-        if not is_learnt_from and case.subject not in kept_out:
+        is_labelled = case.label is not None and case.subject in learning
+        if not is_labelled and case.subject not in excluded:
             unlabelled.append(case.unlabelled())
     return tuple(unlabelled)
 
 
 def _test_subjects(dataset: Dataset, seed: int, test: int | None) -> set[str]:
-    held_out = _labelled_subjects(dataset, seed)[: _held_out(dataset, test)]
-    return {case.subject for case in dataset.test} | set(held_out)
+    subjects = _labelled_subjects(dataset, seed)
+    held_out = _held_out_count(dataset, test)
+    return _subjects(dataset.test) | set(subjects[:held_out])
 
 
-def _held_out(dataset: Dataset, test: int | None) -> int:
-    """How many labelled training subjects must serve as test subjects."""
-    if any(case.label for case in dataset.test):
+def _held_out_count(dataset: Dataset, test: int | None) -> int:
+    """The number of labelled training subjects to test on, 0 if the test folder has labels."""
+    if _with_label(dataset.test):
         return 0
-    labelled = len({case.subject for case in dataset.training if case.label})
+    labelled = len(_subjects(_with_label(dataset.training)))
+    if test is None and labelled < 3:
+        return 0
     if test is None:
-        return max(1, labelled // 4) if labelled >= 3 else 0
+        return max(1, labelled // 4)
     if test >= labelled:
         raise UserError(
             f"{dataset.folder} has {labelled} labelled subjects, so {test} for test leave none "
@@ -159,15 +171,24 @@ def _held_out(dataset: Dataset, test: int | None) -> int:
 
 
 def _labelled_subjects(dataset: Dataset, seed: int) -> list[str]:
-    """Subjects with a label in the training folder, in the order that the seed draws."""
-    training = {case.subject for case in dataset.training}
-    shared = sorted(training & {case.subject for case in dataset.test})
+    """The subjects with a label in the training folder, in an order that the seed draws.
+
+    An error if a subject is in training and in test.
+    """
+    shared = sorted(_subjects(dataset.training) & _subjects(dataset.test))
     if shared:
-        both = f"has subject {shared[0]} in training and in test"
-        raise UserError(f"{dataset.folder} {both}: remove it from one.")
-    subjects = sorted({case.subject for case in dataset.training if case.label})
-    return [subjects[i] for i in generator(seed, Stream.SPLIT).permutation(len(subjects))]
+        raise UserError(
+            f"{dataset.folder} has subject {shared[0]} in training and in test: "
+            "remove it from one of them."
+        )
+    subjects = sorted(_subjects(_with_label(dataset.training)))
+    order = generator(seed, Stream.SPLIT).permutation(len(subjects))
+    return [subjects[index] for index in order]
 
 
-def _count_subjects(cases: tuple[Case, ...]) -> int:
-    return len({case.subject for case in cases})
+def _subjects(cases: Cases) -> set[str]:
+    return {case.subject for case in cases}
+
+
+def _with_label(cases: Cases) -> Cases:
+    return tuple(case for case in cases if case.label)

@@ -1,5 +1,6 @@
-"""A repaired copy of a data folder, where the remedy is certain; the original is never touched."""
+"""A repaired copy of a data folder, where the remedy is certain. The original is not changed."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,70 +14,113 @@ from nibabel.orientations import (
 
 from segpl.data.cases import Case, Dataset
 from segpl.data.layouts.nnunet_writer import subjects_entry, write_case, write_description
-from segpl.data.preparation import channels_of, complaints, read
-from segpl.diagnosis import Diagnosis, common_orientation
+from segpl.data.scans import channels_of, complaints, read_scan
+from segpl.diagnosis import Diagnosis, cases_with_split
+from segpl.diagnosis.findings import common_orientation
 from segpl.foundation.errors import UserError
 from segpl.foundation.progress import track
 
+FOLDER_ENDING = {"training": "Tr", "test": "Ts"}
+"""As in imagesTr and imagesTs."""
+
 
 def write_fixed(diagnosis: Diagnosis, target: Path) -> list[str]:
-    """Write the cases that can be saved in the nnU-Net layout, and say which were left out.
+    """Write the cases that can be repaired in the nnU-Net layout; return the names of the others.
 
-    Certain remedies: every image and label gets the axes that most have, which moves voxels and changes none;
-    a label lies on its image's very grid; empty labels are dropped, so that the scan is unlabelled; of the same image
-    in two places only one is kept, the labelled one if there is one.
+    - Every image and label gets the orientation that most have. This moves voxels and changes none.
+    - Labels get exactly the grid of their image.
+    - Empty labels are dropped, so that the scan is unlabelled.
+    - Of two copies of an image one is kept, the labelled one if there is one.
     """
     dataset = diagnosis.dataset
     if dataset is None:
         raise UserError(
-            f"{diagnosis.folder} cannot be read as a data set, so nothing can be mended: see above."
+            f"{diagnosis.folder} cannot be read as a data set, so it cannot be repaired: "
+            "fix the problem above first."
         )
     if target.exists() and any(target.iterdir()):
         raise UserError(f"{target} is not empty: choose another folder for --fix.")
-    digests = {finding.case.name: finding.digest for finding in diagnosis.findings}
-    axes = common_orientation(diagnosis.findings)
-    written, left_out, training = set[str](), [], 0
-    parts = [("Tr", case) for case in dataset.training] + [("Ts", case) for case in dataset.test]
-    parts.sort(
-        key=lambda each: each[1].label is None
-    )  # of two copies the labelled one is worth more
-    for part, case in track(parts, "Writing"):
-        if case.name not in digests or digests[case.name] in written:
-            left_out.append(case.name)
-            continue
-        written.add(digests[case.name])
-        training += part == "Tr"
-        _write(target, part, case, dataset, axes)
+    orientation = common_orientation(diagnosis.findings)
+    kept, left_out = _cases_to_keep(diagnosis, dataset)
+    for case, split in track(kept, "Writing"):
+        _write(target, FOLDER_ENDING[split], case, dataset, orientation)
+    training = [case for case, split in kept if split == "training"]
     subjects = subjects_entry(dataset.training + dataset.test)
-    write_description(target, dataset.task, training, **subjects)
+    write_description(target, dataset.task, len(training), **subjects)
     return left_out
 
 
-def _write(target: Path, part: str, case: Case, dataset: Dataset, axes: str) -> None:
-    """Write a sound case with its axes as `axes` says; an empty label is left out."""
-    scan = read(case)
-    assert not list(complaints(scan, dataset.task)), "only sound cases have a digest"
-    grid = scan.images[0].affine
-    turn = ornt_transform(io_orientation(grid), axcodes2ornt(axes))
-    affine = grid @ inv_ornt_aff(turn, scan.images[0].values.shape[1:])
+def _cases_to_keep(
+    diagnosis: Diagnosis,
+    dataset: Dataset,
+) -> tuple[list[tuple[Case, str]], list[str]]:
+    """The cases to write, each with its split, and the names of those to leave out."""
+    digests = {}
+    for finding in diagnosis.findings:
+        digests[finding.case.name] = finding.digest
+    seen: set[str] = set()
+    kept = []
+    left_out = []
+    for case, split in _labelled_first(cases_with_split(dataset)):
+        digest = digests.get(case.name)
+        if digest is None or digest in seen:
+            left_out.append(case.name)
+        else:
+            seen.add(digest)
+            kept.append((case, split))
+    return kept, left_out
+
+
+def _labelled_first(cases: Sequence[tuple[Case, str]]) -> list[tuple[Case, str]]:
+    labelled = [(case, split) for case, split in cases if case.label]
+    unlabelled = [(case, split) for case, split in cases if not case.label]
+    return labelled + unlabelled
+
+
+def _write(
+    target: Path,
+    ending: str,
+    case: Case,
+    dataset: Dataset,
+    orientation: str,
+) -> None:
+    """Write a case in `orientation`, without its label if that is empty."""
+    scan = read_scan(case)
+    assert not list(complaints(scan, dataset.task)), "only cases without complaints have a digest"
+    image = scan.images[0]
+    shape = image.values.shape[1:]
+    stored = io_orientation(image.affine)
+    wanted = axcodes2ornt(orientation)
+    transform = ornt_transform(stored, wanted)
+    affine = image.affine @ inv_ornt_aff(transform, shape)
     channels = []
     for channel in channels_of(scan.images):
-        channels.append(apply_orientation(_storable(channel), turn))
+        channels.append(apply_orientation(_storable(channel), transform))
     label = None
     if scan.label and np.any(scan.label.values):
-        label = apply_orientation(_whole(scan.label.values[0]), turn)
-    write_case(target, part, case.name, channels, label, affine)
+        integers = _as_smallest_integers(scan.label.values[0])
+        label = apply_orientation(integers, transform)
+    write_case(target, ending, case.name, channels, label, affine)
 
 
 def _storable(channel: np.ndarray) -> np.ndarray:
-    """The same values in a type that readers of NIfTI know: no truth values, half floats or 64-bit integers."""
-    if channel.dtype.kind == "f":
-        return channel.astype(np.promote_types(channel.dtype, np.float32))
-    whole = _whole(channel) if channel.dtype.kind == "b" or channel.dtype.itemsize > 4 else channel
-    return whole if whole.dtype.itemsize <= 4 else whole.astype(np.float64)
+    """The same values in a type that every NIfTI reader supports.
+
+    That is no truth values, no half floats and no 64-bit integers.
+    """
+    dtype = channel.dtype
+    if dtype.kind == "f":
+        return channel.astype(np.promote_types(dtype, np.float32))
+    if dtype.kind != "b" and dtype.itemsize <= 4:
+        return channel
+    integers = _as_smallest_integers(channel)
+    if integers.dtype.itemsize > 4:
+        return integers.astype(np.float64)
+    return integers
 
 
-def _whole(values: np.ndarray) -> np.ndarray:
-    """As the smallest integers that hold them."""
-    kinds = [np.min_scalar_type(int(edge)) for edge in (values.min(), values.max())]
-    return values.astype(np.result_type(*kinds))
+def _as_smallest_integers(values: np.ndarray) -> np.ndarray:
+    """The values in the smallest integer type that holds them."""
+    type_of_smallest = np.min_scalar_type(int(values.min()))
+    type_of_largest = np.min_scalar_type(int(values.max()))
+    return values.astype(np.result_type(type_of_smallest, type_of_largest))

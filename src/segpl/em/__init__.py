@@ -1,1 +1,1 @@
-"""The pieces that EM methods are made of: views of an image, exchange between images, a prior on label shapes."""
+"""The building blocks of EM methods: priors, posteriors, pseudo-labels, views and objectives."""

@@ -1,95 +1,105 @@
-"""Changes of an image's grey values: contrast, brightness, gamma, blur, lower resolution, noise."""
+"""Changes of an image's grey values: gamma, contrast, brightness, blur, resolution and noise."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from monai.networks.layers import GaussianFilter
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from segpl.em.broadcasting import append_axes
+from segpl.em.tensors import Images, PerImage, Seeds
 from segpl.foundation.draws import Purpose, normal
+
+Image = Float[Tensor, "C *space"]
+Planes = Float[Tensor, "N 1 X Y"]
+
+NO_BLUR = 0.0
+FULL_RESOLUTION = 1.0
 
 
 @dataclass(frozen=True)
 class Appearance:
-    """How each image of a batch looks. Images have a standard deviation of 1."""
+    """How the grey values of each image of a batch change. Images have standard deviation 1."""
 
-    contrast: Float[Tensor, " B"]
+    contrast: PerImage
     """Factor on grey values."""
-    brightness: Float[Tensor, " B"]
+    brightness: PerImage
     """Added to grey values."""
-    gamma: Float[Tensor, " B"]
-    """Exponent on grey values between the image's smallest and largest."""
-    blur: Float[Tensor, " B"]
-    """Standard deviation of a Gaussian, in voxels of the plane; 0 leaves the image as it is."""
-    coarseness: Float[Tensor, " B"]
-    """The factor, 1 or more, by which the plane loses resolution."""
-    noise: Float[Tensor, " B"]
-    """Standard deviation of the noise."""
-    seeds: Int[Tensor, " B"]
-    """The noise is drawn from these."""
+    gamma: PerImage
+    """Exponent on grey values, after they are scaled to [0, 1] from the image's own range."""
+    blur: PerImage
+    """Standard deviation of a Gaussian filter, in pixels of the plane; 0 is no blur."""
+    coarseness: PerImage
+    """Factor by which the plane loses resolution; 1 is full resolution."""
+    noise: PerImage
+    """Standard deviation of Gaussian noise."""
+    seeds: Seeds
+    """Seeds of the noise, one per image."""
 
-    def before_motion(self, x: Float[Tensor, "B C *space"]) -> Float[Tensor, "B C *space"]:
-        """What belongs to the tissue: gamma, contrast, brightness."""
+    def before_motion(self, x: Images) -> Images:
+        """The images with the changes that belong to the tissue: gamma, contrast, brightness."""
         spatial = tuple(range(2, x.ndim))
         low = x.amin(dim=spatial, keepdim=True)
-        span = (x.amax(dim=spatial, keepdim=True) - low).clamp(min=1e-6)
-        x = low + span * ((x - low) / span) ** _column(self.gamma, x)
-        return x * _column(self.contrast, x) + _column(self.brightness, x)
+        high = x.amax(dim=spatial, keepdim=True)
+        span = (high - low).clamp(min=1e-6)
+        gamma = append_axes(self.gamma, like=x)
+        contrast = append_axes(self.contrast, like=x)
+        brightness = append_axes(self.brightness, like=x)
+        x = low + span * ((x - low) / span) ** gamma
+        return x * contrast + brightness
 
-    def after_motion(self, x: Float[Tensor, "B C *space"]) -> Float[Tensor, "B C *space"]:
-        """What belongs to the scanner: blur, resolution, noise."""
-        x = _for_each(x, self.blur, 0.0, _blurred)
-        x = _for_each(x, self.coarseness, 1.0, _coarser)
+    def after_motion(self, x: Images) -> Images:
+        """The images with the changes that belong to the scanner: blur, resolution, noise."""
+        x = _change_each(x, self.blur, NO_BLUR, _blur)
+        x = _change_each(x, self.coarseness, FULL_RESOLUTION, _lower_resolution)
         noise = normal(self.seeds, *x.shape[1:], purpose=Purpose.VIEW_NOISE)
-        return x + _column(self.noise, x) * noise
+        return x + append_axes(self.noise, like=x) * noise
 
 
-def _column(values: Float[Tensor, " B"], x: Tensor) -> Tensor:
-    """One number an image, shaped so that it multiplies the image."""
-    return values.reshape(-1, *[1] * (x.ndim - 1))
-
-
-def _for_each(
-    x: Float[Tensor, "B C *space"],
-    amounts: Float[Tensor, " B"],
+def _change_each(
+    x: Images,
+    amounts: PerImage,
     neutral: float,
     change: Callable[[Tensor, float], Tensor],
-) -> Float[Tensor, "B C *space"]:
-    """Each image changed by its own amount; those at the neutral amount are left as they are."""
+) -> Images:
+    """Each image changed by its own amount; images with the neutral amount stay as they are."""
     images = []
     for image, amount in zip(x, amounts.tolist(), strict=True):
-        images.append(image if amount == neutral else change(image, amount))
-    return torch.stack(images) if images else x
+        if amount != neutral:
+            image = change(image, amount)
+        images.append(image)
+    return torch.stack(images)
 
 
-def _blurred(image: Float[Tensor, "C *space"], deviation: float) -> Float[Tensor, "C *space"]:
-    """Blurred in the plane of the first two axes: slices are not mixed with one another."""
-    planes = _planes(image)
-    blurred = GaussianFilter(2, deviation).to(planes.device)(planes)
-    return _volume(blurred, image)
+def _blur(image: Image, sigma: float) -> Image:
+    """The image blurred in the plane of its first two axes, so slices are not mixed."""
+    planes = _split_planes(image)
+    gaussian = GaussianFilter(2, sigma).to(planes.device)
+    return _join_planes(gaussian(planes), like=image)
 
 
-def _coarser(image: Float[Tensor, "C *space"], factor: float) -> Float[Tensor, "C *space"]:
-    """Averaged to fewer pixels in the plane, and interpolated back."""
-    planes = _planes(image)
+def _lower_resolution(image: Image, factor: float) -> Image:
+    """The image averaged to fewer pixels in the plane and interpolated back to its size."""
+    planes = _split_planes(image)
     size = planes.shape[2:]
-    fewer = [max(2, round(n / factor)) for n in size]
-    small = interpolate(planes, fewer, mode="bilinear", antialias=True)
-    return _volume(interpolate(small, size, mode="bilinear"), image)
+    small_size = [max(2, round(pixels / factor)) for pixels in size]
+    small = interpolate(planes, small_size, mode="bilinear", antialias=True)
+    return _join_planes(interpolate(small, size, mode="bilinear"), like=image)
 
 
-def _planes(image: Float[Tensor, "C *space"]) -> Float[Tensor, "N 1 X Y"]:
-    """All planes of an image, each by itself."""
-    stacked = image[..., None] if image.ndim == 3 else image
-    return stacked.movedim(3, 1).flatten(0, 1)[:, None]
+def _split_planes(image: Image) -> Planes:
+    """All planes of all channels, one after the other."""
+    is_plane = image.ndim == 3
+    volume = image[..., None] if is_plane else image
+    planes = volume.movedim(3, 1).flatten(0, 1)
+    return planes[:, None]
 
 
-def _volume(
-    planes: Float[Tensor, "N 1 X Y"], like: Float[Tensor, "C *space"]
-) -> Float[Tensor, "C *space"]:
-    """What `_planes` took apart, put together again."""
-    stacked = planes.reshape(len(like), -1, *planes.shape[2:]).movedim(1, 3)
-    return stacked.reshape(like.shape)
+def _join_planes(planes: Planes, like: Image) -> Image:
+    """The inverse of `_split_planes`: an image with the shape of `like`."""
+    channels = len(like)
+    volume = planes.reshape(channels, -1, *planes.shape[2:]).movedim(1, 3)
+    return volume.reshape(like.shape)

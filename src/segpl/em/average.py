@@ -1,20 +1,32 @@
-"""The average of a network over time."""
+"""The average of a network's weights over time."""
 
-from typing import Any
+from collections.abc import Sequence
 
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
+MEMORY_OF_YOUNG_AVERAGE = 9
+"""After n updates the average moves by at least 9 / (n + 9) towards the network.
 
-def averaged(network: nn.Module, decay: float) -> AveragedModel:
-    """The network's average over time, theta^(n-1) in a slower form: follows it by 1 - decay at each update.
+It therefore looks back over about a ninth of its updates and soon forgets the first weights.
+"""
 
-    A young average looks back over about a ninth of what it has seen, so that it soon forgets the first weights.
+
+def average_over_time(network: nn.Module, decay: float) -> AveragedModel:
+    """An exponential moving average of the network's weights: a smooth form of theta^(n-1).
+
+    `update_parameters(network)` moves each averaged weight by 1 - decay of its distance to the
+    network's weight; early in training by more, see `MEMORY_OF_YOUNG_AVERAGE`. The average starts
+    as a copy of the network and takes no gradients.
     """
 
-    def follow(average: Any, current: Any, seen: Tensor | int) -> None:
-        share = max(1 - decay, 9 / (float(seen) + 9))
-        for mine, theirs in zip(average, current, strict=True):
-            mine.lerp_(theirs.to(mine), share)
+    def update(
+        averaged_weights: Sequence[Tensor], weights: Sequence[Tensor], updates: Tensor | int
+    ) -> None:
+        young = MEMORY_OF_YOUNG_AVERAGE / (float(updates) + MEMORY_OF_YOUNG_AVERAGE)
+        step = max(1 - decay, young)
+        for averaged, weight in zip(averaged_weights, weights, strict=True):
+            averaged.lerp_(weight.to(averaged), step)
 
-    return AveragedModel(network, multi_avg_fn=follow).requires_grad_(False)
+    average = AveragedModel(network, multi_avg_fn=update)
+    return average.requires_grad_(False)

@@ -1,4 +1,7 @@
-"""The E-step's pseudo-label and the M-step's objectives: pure functions of probabilities and labels."""
+"""The objectives of the M-step: pure functions of probabilities p and labels y.
+
+`where` gives each voxel a weight; without it, all voxels count once.
+"""
 
 import torch
 import torch.distributed as dist
@@ -7,97 +10,85 @@ from torch import Tensor
 from torch.distributed.nn.functional import all_reduce
 from torch.nn.functional import binary_cross_entropy
 
+from segpl.em.tensors import Labels, PerClass, Probabilities, Scalar, VoxelWeights
 
-def dice_per_image(
-    p: Float[Tensor, "B K *space"],
-    y: Float[Tensor, "B K *space"],
-    where: Float[Tensor, "B #K *space"] | None = None,
-) -> Float[Tensor, "B K"]:
-    """1 - soft Dice of each image and class; 0 where both are empty. Voxels count by the weights `where`."""
+
+def dice_per_image(p: Probabilities, y: Labels, where: VoxelWeights | None = None) -> PerClass:
+    """1 - soft Dice of each image and class; 0 where prediction and label are both empty."""
     spatial = tuple(range(2, p.ndim))
     overlap = _weighted(p * y, where).sum(spatial)
     total = _weighted(p + y, where).sum(spatial)
-    return 1 - (2 * overlap + 1e-5) / (total + 1e-5)
+    soft_dice = (2 * overlap + 1e-5) / (total + 1e-5)
+    return 1 - soft_dice
 
 
-def dice_loss(
-    p: Float[Tensor, "B K *space"],
-    y: Float[Tensor, "B K *space"],
-    where: Float[Tensor, "B #K *space"] | None = None,
-) -> Float[Tensor, ""]:
-    """The paper's objective: the mean over images and classes (Eq. 3)."""
+def dice_loss(p: Probabilities, y: Labels, where: VoxelWeights | None = None) -> Scalar:
+    """f_dice of Eq. 3, the paper's objective: the mean over images and classes."""
     return dice_per_image(p, y, where).mean()
 
 
-def batch_dice_loss(
-    p: Float[Tensor, "B K *space"],
-    y: Float[Tensor, "B K *space"],
-    where: Float[Tensor, "B #K *space"] | None = None,
-) -> Float[Tensor, ""]:
+def batch_dice_loss(p: Probabilities, y: Labels, where: VoxelWeights | None = None) -> Scalar:
     """1 - soft Dice of all images of the step taken together, averaged over classes.
 
-    An image in which a region is absent has no Dice of its own, and false foreground there goes
-    unpunished; here it counts against the region's Dice in the other images. Several processes add
-    up their sums, so that they have the loss of one. Smoothed by 1 voxel: 0 where all is empty.
+    The Dice of a single image does not penalise false foreground if the region is absent from the
+    image. Here it lowers the region's Dice over the step. Processes add up their sums, so several
+    processes compute the loss of one. Smoothed by 1 voxel, hence 0 if everything is empty.
     """
-    axes = (0, *range(2, p.ndim))
-    overlap = over_processes(_weighted(p * y, where).sum(axes))
-    total = over_processes(_weighted(p + y, where).sum(axes))
-    return (1 - (2 * overlap + 1) / (total + 1)).mean()
+    all_but_class = (0, *range(2, p.ndim))
+    overlap = sum_over_processes(_weighted(p * y, where).sum(all_but_class))
+    total = sum_over_processes(_weighted(p + y, where).sum(all_but_class))
+    soft_dice = (2 * overlap + 1) / (total + 1)
+    return (1 - soft_dice).mean()
 
 
-def _weighted(
-    x: Float[Tensor, "B K *space"], where: Float[Tensor, "B #K *space"] | None
-) -> Float[Tensor, "B K *space"]:
-    return x if where is None else x * where
+def bce_loss(p: Probabilities, y: Labels, where: VoxelWeights | None = None) -> Scalar:
+    """Binary cross-entropy per voxel: minus the log-likelihood of labels with Bernoulli voxels."""
+    # torch refuses binary cross-entropy in half precision.
+    with torch.autocast(p.device.type, enabled=False):
+        return binary_cross_entropy(p.float(), y.float(), weight=where)
 
 
-def over_processes(value: Float[Tensor, " K"]) -> Float[Tensor, " K"]:
-    """The sum over all processes, which gradients pass; the value itself where there is one process."""
+def dice_bce_loss(p: Probabilities, y: Labels, where: VoxelWeights | None = None) -> Scalar:
+    """Half Dice per image, half binary cross-entropy.
+
+    Dice alone has almost no gradient where a label is empty, so a region can get stuck at
+    "foreground everywhere". The cross-entropy pulls it back.
+    """
+    return 0.5 * dice_loss(p, y, where) + 0.5 * bce_loss(p, y, where)
+
+
+def batch_dice_bce_loss(p: Probabilities, y: Labels, where: VoxelWeights | None = None) -> Scalar:
+    """Half Dice of all images of the step together, half binary cross-entropy."""
+    return 0.5 * batch_dice_loss(p, y, where) + 0.5 * bce_loss(p, y, where)
+
+
+OBJECTIVES = {
+    "dice": dice_loss,
+    "dice+bce": dice_bce_loss,
+    "batch-dice+bce": batch_dice_bce_loss,
+}
+
+
+def _weighted(voxels: Probabilities, where: VoxelWeights | None) -> Probabilities:
+    if where is None:
+        return voxels
+    return voxels * where
+
+
+def sum_over_processes(value: Float[Tensor, " K"]) -> Float[Tensor, " K"]:
+    """The sum over all processes, with gradients; the value itself if there is only one process."""
     if not (dist.is_available() and dist.is_initialized()):
         return value
     return all_reduce(value)
 
 
-def dice_bce_loss(
-    p: Float[Tensor, "B K *space"],
-    y: Float[Tensor, "B K *space"],
-    where: Float[Tensor, "B #K *space"] | None = None,
-) -> Float[Tensor, ""]:
-    """Half Dice per image, half binary cross-entropy.
-
-    Dice alone has next to no gradient where a label is empty, and a region can get stuck at
-    "everywhere"; the cross-entropy pulls it back.
-    """
-    return 0.5 * dice_loss(p, y, where) + 0.5 * bce_loss(p, y, where)
-
-
-def batch_dice_bce_loss(
-    p: Float[Tensor, "B K *space"],
-    y: Float[Tensor, "B K *space"],
-    where: Float[Tensor, "B #K *space"] | None = None,
-) -> Float[Tensor, ""]:
-    """Half Dice of the step's images together, half binary cross-entropy."""
-    return 0.5 * batch_dice_loss(p, y, where) + 0.5 * bce_loss(p, y, where)
-
-
-def bce_loss(
-    p: Float[Tensor, "B K *space"],
-    y: Float[Tensor, "B K *space"],
-    where: Float[Tensor, "B #K *space"] | None = None,
-) -> Float[Tensor, ""]:
-    """Binary cross-entropy: minus the log-likelihood of a label whose voxels are Bernoulli, per voxel."""
-    with torch.autocast(
-        p.device.type, enabled=False
-    ):  # torch refuses this one in half precision, and rightly
-        return binary_cross_entropy(p.float(), y.float(), weight=where)
-
-
-OBJECTIVES = {"dice": dice_loss, "dice+bce": dice_bce_loss, "batch-dice+bce": batch_dice_bce_loss}
-
-
 def ramp(progress: float, start: float, length: float) -> float:
-    """0 until `start`, then a straight line to 1 over `length`, all three as shares of the run."""
+    """A weight that is 0 until `start`, then rises linearly to 1 over `length`.
+
+    All three arguments are shares of the run.
+    """
     if progress < start:
         return 0.0
-    return min(1.0, (progress - start) / length) if length else 1.0
+    if length == 0:
+        return 1.0
+    return min(1.0, (progress - start) / length)

@@ -1,30 +1,35 @@
 """The E-step's pseudo-labels: pure functions of probabilities and thresholds."""
 
-from jaxtyping import Float
 from torch import Tensor
 
+from segpl.em.broadcasting import append_axes
+from segpl.em.tensors import Labels, PerClass, Probabilities
 
-def pseudo_label(
-    p: Float[Tensor, "B K *space"], threshold: float | Float[Tensor, "B K"]
-) -> Float[Tensor, "B K *space"]:
-    """Y' = 1(p > T) (Eq. 1), with one T for all or one per image and class; no gradient passes an indicator."""
+
+def pseudo_label(p: Probabilities, threshold: float | PerClass) -> Labels:
+    """The label 1(p > T) (Eq. 1), with one T for all images or one per image and class.
+
+    No gradient passes the indicator.
+    """
     if isinstance(threshold, Tensor):
-        threshold = threshold.reshape(threshold.shape + (1,) * (p.ndim - 2))
+        threshold = append_axes(threshold, like=p)
     return (p > threshold).to(p.dtype)
 
 
-def relaxed_label(
-    p: Float[Tensor, "B K *space"], threshold: Float[Tensor, "B K"], width: float
-) -> Float[Tensor, "B K *space"]:
-    """The pseudo-label 1(p > T), with the gradient that a soft step of this width has with respect to T.
+def straight_through_label(p: Probabilities, threshold: PerClass, width: float) -> Labels:
+    """The label 1(p > T), whose gradient with respect to T is that of sigmoid((p - T) / width).
 
-    Straight-through: the value is hard, so the label is a label; the gradient reaches T, and T alone.
+    A straight-through estimator: the value is a hard label, and the gradient reaches T but not p.
     """
-    t = threshold.reshape(threshold.shape + (1,) * (p.ndim - 2))
-    soft = ((p.detach() - t) / width).sigmoid()
-    return pseudo_label(p, threshold) + soft - soft.detach()
+    hard = pseudo_label(p, threshold)
+    distance = p.detach() - append_axes(threshold, like=p)
+    soft = (distance / width).sigmoid()
+    return hard + soft - soft.detach()
 
 
-def unsaturated(p: Float[Tensor, "B K *space"]) -> Float[Tensor, "B K *space"]:
-    """Probabilities a little off 0 and 1: there the slope of a cross-entropy in its label is infinite."""
+def unsaturated(p: Probabilities) -> Probabilities:
+    """Probabilities at least 1e-6 away from 0 and 1.
+
+    At 0 and 1 the cross-entropy has an infinite slope with respect to its label.
+    """
     return p.clamp(1e-6, 1 - 1e-6)

@@ -7,57 +7,80 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from segpl.em.tensors import Scalar
+
 
 class Batch(NamedTuple):
-    """The paper's X_L, Y_L and X_U of one step."""
+    """The paper's X_L, Y_L and X_U of one training step."""
 
     x_l: Float[Tensor, "L C *space"]
+    """Labelled images."""
     y_l: Float[Tensor, "L K *space"]
-    """K binary channels: nested regions are K sigmoids."""
+    """Their labels: K binary channels, so nested regions are K separate sigmoids."""
     x_p: Float[Tensor, "L C *space"]
-    """A second labelled image for each of the first: the partner that boxes are exchanged with."""
+    """Partners: a second labelled image for each of the first, to exchange boxes with."""
     y_p: Float[Tensor, "L K *space"]
     """The partners' labels."""
     x_u: Float[Tensor, "U C *space"]
-    """Never comes with a label: there is no room for one."""
+    """Unlabelled images. A batch has no field for their labels."""
     seeds_l: Int[Tensor, " L"]
-    """One number an image: all that a method draws for the image in this step comes from it."""
+    """One seed per labelled image. Everything drawn for the image in this step comes from it."""
     seeds_u: Int[Tensor, " U"]
-    """The same for the unlabelled images."""
+    """One seed per unlabelled image."""
+
+    @property
+    def x(self) -> Float[Tensor, "N C *space"]:
+        """Labelled images, then unlabelled images, for a single forward pass."""
+        return torch.cat([self.x_l, self.x_u])
+
+    def split(
+        self, p: Float[Tensor, "N K *space"]
+    ) -> tuple[Float[Tensor, "L K *space"], Float[Tensor, "U K *space"]]:
+        """The predictions (p_l, p_u) of labelled and unlabelled images, from those of `x`."""
+        p_l, p_u = p.split([len(self.x_l), len(self.x_u)])
+        return p_l, p_u
 
 
-TRUE = ("labelled", "mixed_true")
-"""Losses whose target is a true label: of labelled images, and of the labelled part of mixed ones."""
-TAUGHT = ("unlabelled", "first", "second")
-"""Losses whose target is a pseudo-label: one network's, or each of two networks'."""
+LABEL_TERMS = ("labelled", "mixed_true")
+"""Losses against true labels: of labelled images, and of the labelled voxels of mixed images."""
+PSEUDO_LABEL_TERMS = ("unlabelled", "first", "second")
+"""Losses against pseudo-labels: of one network, or of each of two networks."""
 
 
 @dataclass(frozen=True)
 class Losses:
-    """What a method says about one batch: the terms that are minimised, and what it made on the way."""
+    """The loss terms of a method on one batch, and the pseudo-labels behind them."""
 
-    terms: dict[str, Float[Tensor, ""]]
+    terms: dict[str, Scalar]
     """Their sum is the training loss."""
     y_u: Float[Tensor, "U K *space"] | None = None
-    """The pseudo-label (Eq. 1) of each unlabelled image, for methods that make one."""
+    """The pseudo-label (Eq. 1) of each unlabelled image; None for methods without one."""
     threshold: Float[Tensor, "U K"] | None = None
-    """T of each unlabelled image and class, for methods that draw one."""
-
-    watched: dict[str, Float[Tensor, ""]] = field(default_factory=dict)
-    """Numbers that are only logged."""
-
-    @property
-    def pull(self) -> Float[Tensor, ""]:
-        """How hard the pseudo-labels pull beside the labels: what teaches phi, or a puzzle, is neither."""
-        return self._sum(TAUGHT) / self._sum(TRUE).clamp(min=1e-6)
-
-    def _sum(self, names: tuple[str, ...]) -> Float[Tensor, ""]:
-        """The sum of those losses that are there, whether they are minimised or part of what is."""
-        known = self.terms | self.watched
-        there = [known[name] for name in names if name in known]
-        return torch.stack(there).sum() if there else torch.tensor(0.0)
+    """T of each unlabelled image and class; None for methods that draw none."""
+    logged: dict[str, Scalar] = field(default_factory=dict)
+    """Values that are logged and not minimised."""
 
     @property
-    def total(self) -> Float[Tensor, ""]:
-        """The loss that is minimised (Eq. 3, Eq. 8)."""
-        return sum(self.terms.values(), start=next(iter(self.terms.values())).new_zeros(()))
+    def total(self) -> Scalar:
+        """The training loss (Eq. 3, Eq. 8)."""
+        terms = list(self.terms.values())
+        zero = terms[0].new_zeros(())
+        return sum(terms, start=zero)
+
+    @property
+    def unlabelled_to_labelled(self) -> Scalar:
+        """The loss against pseudo-labels divided by the loss against labels.
+
+        Other terms, such as the KL or a puzzle, count on neither side.
+        """
+        labelled = self._sum(LABEL_TERMS)
+        unlabelled = self._sum(PSEUDO_LABEL_TERMS)
+        return unlabelled / labelled.clamp(min=1e-6)
+
+    def _sum(self, names: tuple[str, ...]) -> Scalar:
+        """The sum of the named losses, minimised or only logged; 0 if there are none."""
+        values = self.terms | self.logged
+        present = [values[name] for name in names if name in values]
+        if not present:
+            return torch.tensor(0.0)
+        return torch.stack(present).sum()

@@ -1,17 +1,21 @@
-"""Views of an image: drawing how it changes is separate from changing it, so a label can be moved along."""
+"""Strong and weak views of an image.
+
+Drawing how an image changes is separate from changing it, so the label can move along.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from segpl.em.appearance import Appearance
 from segpl.em.motion import Motion
+from segpl.em.tensors import Images, Labels, PerImage, Seeds
 from segpl.foundation.draws import Purpose, normal, uniform
 
-# The limits at strength 1.
+# Limits of each operation at strength 1.
 ROTATION = 0.5
 """Radians in the plane."""
 TILT = 0.25
@@ -48,7 +52,7 @@ OPERATIONS = (
     "noise",
 )
 RARE = 0.25
-"""Share of the images that are blurred, and of those that lose resolution."""
+"""Share of the images that are blurred, and share of those that lose resolution."""
 
 
 @dataclass(frozen=True)
@@ -59,80 +63,113 @@ class View:
     appearance: Appearance
     strength: float
 
-    def image(self, x: Float[Tensor, "B C *space"]) -> Float[Tensor, "B C *space"]:
-        """The image as seen."""
-        if not self.strength:
+    def image(self, x: Images) -> Images:
+        """The changed images."""
+        if self.strength == 0:
             return x
         x = self.appearance.before_motion(x)
         x = self.motion.apply(x, "bilinear")
         return self.appearance.after_motion(x)
 
-    def label(self, y: Float[Tensor, "B K *space"]) -> Float[Tensor, "B K *space"]:
-        """The label moved along with the image."""
-        return self.motion.apply(y, "nearest") if self.strength else y
+    def label(self, y: Labels) -> Labels:
+        """The labels, moved in the same way as the images."""
+        if self.strength == 0:
+            return y
+        return self.motion.apply(y, "nearest")
+
+
+@dataclass(frozen=True)
+class _Draws:
+    """The random numbers behind a view, by operation."""
+
+    limit: dict[str, PerImage]
+    """How far each operation may go: the strength, or 0 if RandAugment did not pick it."""
+    u: dict[str, PerImage]
+    """Uniform in [0, 1)."""
+
+    def symmetric(self, name: str) -> PerImage:
+        """Uniform between -limit and limit."""
+        return self.limit[name] * (2 * self.u[name] - 1)
+
+    def rare(self, name: str) -> PerImage:
+        """0 for most images; uniform between 0 and limit for a share of `RARE`."""
+        return self.limit[name] * (1 - self.u[name] / RARE).clamp(min=0)
 
 
 def draw_view(
-    seeds: Int[Tensor, " B"],
+    seeds: Seeds,
     strength: float,
     operations: int = len(OPERATIONS),
     mirror: Sequence[int] = (),
 ) -> View:
-    """A view of each image from its own seed, up to `strength`; half are mirrored along each axis in `mirror`.
+    """A view of each image, drawn from the image's own seed, with changes up to `strength`.
 
-    With fewer `operations` than there are, each image gets as many, picked at random (RandAugment).
+    `operations` is the number of operations that each image gets, picked at random (RandAugment).
+    Along each axis in `mirror`, half of the images are mirrored.
     """
-    limit = _limits(seeds, strength, operations)
-    u = dict(
-        zip(
-            OPERATIONS, uniform(seeds, len(OPERATIONS), purpose=Purpose.VIEW).unbind(1), strict=True
-        )
+    u = uniform(seeds, len(OPERATIONS), purpose=Purpose.VIEW)
+    draws = _Draws(
+        limit=_limits(seeds, strength, operations),
+        u=_by_operation(u),
     )
-    centred = {name: limit[name] * (2 * u[name] - 1) for name in OPERATIONS}
-    rare = {name: limit[name] * (1 - u[name] / RARE).clamp(min=0) for name in OPERATIONS}
-    directions = 2 * uniform(seeds, 5, purpose=Purpose.VIEW_DIRECTION) - 1
-    motion = Motion(
-        rotation=ROTATION * centred["rotation"],
-        tilt=TILT * limit["rotation"][:, None] * directions[:, :2],
-        scale=(SCALE * centred["scale"]).exp(),
-        shift=SHIFT * limit["shift"][:, None] * directions[:, 2:],
-        warp=WARP * limit["warp"] * u["warp"],
-        sign=_signs(seeds, mirror),
-        seeds=seeds,
-    )
-    appearance = Appearance(
-        contrast=(CONTRAST * centred["contrast"]).exp(),
-        brightness=BRIGHTNESS * centred["brightness"],
-        gamma=(GAMMA * centred["gamma"]).exp(),
-        blur=BLUR * rare["blur"],
-        coarseness=1 + COARSENESS * rare["coarseness"],
-        noise=NOISE * limit["noise"] * u["noise"],
-        seeds=seeds,
-    )
+    motion = _draw_motion(seeds, draws, mirror)
+    appearance = _draw_appearance(seeds, draws)
     return View(motion, appearance, strength)
 
 
-def _limits(
-    seeds: Int[Tensor, " B"], strength: float, operations: int
-) -> dict[str, Float[Tensor, " B"]]:
-    """How far each operation may go for each image: `strength`, or 0 where RandAugment did not pick it."""
-    ranks = uniform(seeds, len(OPERATIONS), purpose=Purpose.OPERATIONS).argsort(1).argsort(1)
-    limits = strength * (ranks < operations).float()
-    return dict(zip(OPERATIONS, limits.unbind(1), strict=True))
+def _draw_motion(seeds: Seeds, draws: _Draws, mirror: Sequence[int]) -> Motion:
+    directions = 2 * uniform(seeds, 5, purpose=Purpose.VIEW_DIRECTION) - 1
+    return Motion(
+        rotation=ROTATION * draws.symmetric("rotation"),
+        tilt=TILT * draws.limit["rotation"][:, None] * directions[:, :2],
+        scale=(SCALE * draws.symmetric("scale")).exp(),
+        shift=SHIFT * draws.limit["shift"][:, None] * directions[:, 2:],
+        warp=WARP * draws.limit["warp"] * draws.u["warp"],
+        sign=_signs(seeds, mirror),
+        seeds=seeds,
+    )
 
 
-def _signs(seeds: Int[Tensor, " B"], mirror: Sequence[int]) -> Float[Tensor, "B 3"]:
-    """-1 for half of the images along each axis in `mirror`, else 1."""
-    heads = uniform(seeds, 3, purpose=Purpose.MIRROR) < 0.5
-    allowed = torch.tensor([axis in mirror for axis in range(3)], device=seeds.device)
-    return 1 - 2 * (heads & allowed).float()
+def _draw_appearance(seeds: Seeds, draws: _Draws) -> Appearance:
+    return Appearance(
+        contrast=(CONTRAST * draws.symmetric("contrast")).exp(),
+        brightness=BRIGHTNESS * draws.symmetric("brightness"),
+        gamma=(GAMMA * draws.symmetric("gamma")).exp(),
+        blur=BLUR * draws.rare("blur"),
+        coarseness=1 + COARSENESS * draws.rare("coarseness"),
+        noise=NOISE * draws.limit["noise"] * draws.u["noise"],
+        seeds=seeds,
+    )
+
+
+def _limits(seeds: Seeds, strength: float, operations: int) -> dict[str, PerImage]:
+    """`strength` for the operations that RandAugment picks for an image, 0 for the others."""
+    drawn = uniform(seeds, len(OPERATIONS), purpose=Purpose.OPERATIONS)
+    ranks = drawn.argsort(1).argsort(1)
+    is_picked = (ranks < operations).float()
+    return _by_operation(strength * is_picked)
+
+
+def _by_operation(values: Float[Tensor, "B N"]) -> dict[str, PerImage]:
+    """The columns of `values`, one for each of `OPERATIONS`."""
+    return dict(zip(OPERATIONS, values.unbind(1), strict=True))
+
+
+def _signs(seeds: Seeds, mirror: Sequence[int]) -> Float[Tensor, "B 3"]:
+    """-1 for half of the images along each axis in `mirror`, 1 otherwise."""
+    is_heads = uniform(seeds, 3, purpose=Purpose.MIRROR) < 0.5
+    is_allowed = torch.tensor([axis in mirror for axis in range(3)], device=seeds.device)
+    is_mirrored = is_heads & is_allowed
+    return 1 - 2 * is_mirrored.float()
 
 
 def add_noise(
-    x: Float[Tensor, "B C *space"],
-    seeds: Int[Tensor, " B"],
-    deviation: float,
+    x: Images,
+    seeds: Seeds,
+    sigma: float,
     purpose: Purpose = Purpose.WEAK_NOISE,
-) -> Float[Tensor, "B C *space"]:
-    """The weak view: Gaussian noise, drawn for each image from its own seed."""
-    return x + deviation * normal(seeds, *x.shape[1:], purpose=purpose) if deviation else x
+) -> Images:
+    """The weak view: Gaussian noise of standard deviation `sigma`, from each image's own seed."""
+    if sigma == 0:
+        return x
+    return x + sigma * normal(seeds, *x.shape[1:], purpose=purpose)

@@ -1,4 +1,4 @@
-"""How good a trained run is on cases it has never met: `scores.csv`, and what figures and statistics need beside it."""
+"""From a run directory to `scores.csv`: how good a trained run is on unseen cases."""
 
 import hashlib
 import json
@@ -7,19 +7,27 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from segpl.data.cache import parts_of
-from segpl.data.cases import Case, Dataset, Task
+from segpl.data.cases import Case
+from segpl.data.digests import image_files
 from segpl.data.layouts import read_dataset
-from segpl.data.splits import cases_for_test
-from segpl.evaluation.evaluator import Evaluator, Places
-from segpl.evaluation.ledger import Ledger
+from segpl.evaluation.evaluator import Evaluator, OutputPaths
+from segpl.evaluation.held_out import find_test_cases
+from segpl.evaluation.measurements import Measurements, Tables
 from segpl.evaluation.shifts import Clean, Shift
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import file_name, write_text
 from segpl.foundation.progress import console, track
 from segpl.inference.predictor import load
 from segpl.inference.temperature import read_temperature, save_temperature
-from segpl.rundir import RUN_FILE, SPLIT_FILE, TEMPERATURE_FILE, WEIGHTS_FILE, scoring, write_json
+from segpl.rundir import (
+    RUN_FILE,
+    SPLIT_FILE,
+    TEMPERATURE_FILE,
+    WEIGHTS_FILE,
+    ScoringFiles,
+    scoring_files,
+    write_json,
+)
 from segpl.settings.run import Run
 
 VERSION = 4
@@ -35,165 +43,184 @@ def evaluate(
     tolerance: float = 1.0,
     first: int | None = None,
 ) -> Path:
-    """Score a run on the test cases of its own data, or of `data`, or on the `first` few; return the file of scores.
+    """Score a run on the test cases of its own data or of `data`; return the file of scores.
 
-    Beside it go `images.csv`, `curves.csv`, the clean masks and their probabilities. What an earlier call measured with
-    the same weights on the same files is not measured again, and stays in the file.
+    `first` limits the number of cases. `images.csv`, `curves.csv`, the clean masks and their
+    probabilities go next to the scores. What an earlier call measured with the same weights on the
+    same files is not measured again, and stays in the file.
     """
     predictor = load(directory)
-    run = predictor.run
     split = json.loads((directory / SPLIT_FILE).read_text(encoding="utf-8"))
-    elsewhere = data.resolve() if data and data.resolve() != run.data.resolve() else None
-    dataset = _dataset(elsewhere or run.data, predictor.task, directory)
-    cases = (_strangers(dataset, split) if elsewhere else _held_out(dataset, run, split))[:first]
-    if not cases:
-        raise UserError(f"{dataset.folder} has no labelled test case: add some to its test part.")
-    suffix = (f"-{data.resolve().name}" if data else "") + (
-        f"-{samples}-samples" if samples > 1 else ""
-    )
-    files = scoring(directory, suffix)
-    pictured = min(case.name for case in cases)
-    places = Places(
-        masks=files.masks,
-        probabilities=files.probabilities,
-        pictures=files.measured / file_name(pictured),
-        pictured=pictured,
-    )
-    evaluator = Evaluator(predictor, samples, tolerance, places)
-    # Fitted to plain predictions, however many samples are asked for: the order of evaluations must not matter.
-    plain = Evaluator(predictor, 1, tolerance, places)
-    temperature = _temperature(plain, directory, split["validation"])
+    cases = find_test_cases(predictor, directory, split, data)[:first]
+    files = scoring_files(directory, _suffix(data, samples))
+    outputs = _output_paths(files, cases)
+    evaluator = Evaluator(predictor, samples, tolerance, outputs)
+    # The temperature is always fitted without samples: the order of evaluations must not matter.
+    without_samples = Evaluator(predictor, 1, tolerance, outputs)
+    temperature = _temperature(without_samples, directory, split["validation"])
     key = {
         "version": VERSION,
         "samples": samples,
         "tolerance": tolerance,
         "temperature": temperature,
+        "run": _digest_of_run(directory),
+        "files": _digest_of_files(cases),
     }
-    ledger = Ledger(
-        files.measured,
-        key | _contents(directory, cases) | ({"data": str(data.resolve())} if data else {}),
+    if data:
+        key["data"] = str(data.resolve())
+    measurements = Measurements(files.measured, key)
+    _check_same_data(measurements)
+    measurements.open()
+    _measure_missing(measurements, evaluator, cases, shifts, temperature, directory.name)
+    _write_prediction_cost(files.prediction_cost, evaluator)
+    tables = measurements.tables([case.name for case in cases])
+    return _write_tables(tables, files, out, directory.name, predictor.run)
+
+
+def _suffix(data: Path | None, samples: int) -> str:
+    """The ending of the file names: the data folder if one is given, and the samples."""
+    suffix = ""
+    if data:
+        suffix += f"-{data.resolve().name}"
+    if samples > 1:
+        suffix += f"-{samples}-samples"
+    return suffix
+
+
+def _output_paths(files: ScoringFiles, cases: Sequence[Case]) -> OutputPaths:
+    pictured_case = min(case.name for case in cases)
+    return OutputPaths(
+        masks=files.masks,
+        probabilities=files.probabilities,
+        pictures=files.measured / file_name(pictured_case),
+        pictured_case=pictured_case,
     )
-    _check_owner(ledger)
-    ledger.open()
-    _measure(ledger, evaluator, cases, shifts, temperature, directory.name)
-    if evaluator.rates:
-        cost = {
-            "samples": samples,
-            "voxels_per_second": median(evaluator.rates),
-            "device": str(predictor.device),
-        }
-        write_json(files.prediction_cost, cost)
-    written = {"scores": files.scores, "images": files.images, "curves": files.curves}
-    if out:
-        written = {kind: out.with_name(f"{out.stem}-{kind}.csv") for kind in written}
-        written["scores"] = out
-    origin = {
-        "run": directory.name,
-        "method": run.method.name(),
-        "seed": run.seed,
-        "labelled": run.labelled,
-    }
-    for kind, table in ledger.tables([case.name for case in cases])._asdict().items():
-        write_text(
-            written[kind], table.assign(**origin)[[*origin, *table.columns]].to_csv(index=False)
-        )
-    return written["scores"]
 
 
-def _measure(
-    ledger: Ledger,
+def _measure_missing(
+    measurements: Measurements,
     evaluator: Evaluator,
     cases: Sequence[Case],
     shifts: Sequence[Shift],
     temperature: float | None,
-    name: str,
+    run_name: str,
 ) -> None:
-    """Measure what the ledger lacks."""
-    pairs = [(case, shift) for case in cases for shift in shifts]
-    todo = [(case, shift) for case, shift in pairs if not ledger.has(case.name, shift)]
-    if len(todo) < len(pairs):
+    """Measure every case under every shift that was not measured before."""
+    missing = []
+    for case in cases:
+        for shift in shifts:
+            if not measurements.has(case.name, shift):
+                missing.append((case, shift))
+    total = len(cases) * len(shifts)
+    measured_before = total - len(missing)
+    if measured_before:
         console.print(
-            f"{name}: {len(pairs) - len(todo)} of {len(pairs)} cases and shifts were measured before"
+            f"{run_name}: {measured_before} of {total} measurements exist already and are kept."
         )
-    for case, shift in track(todo, f"Scoring {name}"):
-        ledger.add(case.name, shift, evaluator.measure(case, shift, temperature))
+    for case, shift in track(missing, f"Scoring {run_name}"):
+        tables = evaluator.measure(case, shift, temperature)
+        measurements.add(case.name, shift, tables)
 
 
-def _dataset(folder: Path, task: Task, directory: Path) -> Dataset:
-    dataset = read_dataset(folder)
-    if dataset.task != task:
-        raise UserError(
-            f"{folder} has other channels or regions than {directory} was trained on: give the same."
-        )
-    return dataset
+def _write_prediction_cost(file: Path, evaluator: Evaluator) -> None:
+    """Write the speed of prediction, if any clean image was predicted."""
+    if evaluator.voxel_rates:
+        cost = {
+            "samples": evaluator.samples,
+            "voxels_per_second": median(evaluator.voxel_rates),
+            "device": str(evaluator.predictor.device),
+        }
+        write_json(file, cost)
 
 
-def _held_out(dataset: Dataset, run: Run, split: dict[str, Any]) -> list[Case]:
-    """Labels that were added since may have moved the split: whoever the run has seen is never a test subject."""
-    drawn = cases_for_test(dataset, run.seed, run.test)
-    return [case for case in drawn if case.subject not in split["subjects"]]
+def _write_tables(
+    tables: Tables,
+    files: ScoringFiles,
+    out: Path | None,
+    run_name: str,
+    run: Run,
+) -> Path:
+    """Write the three tables with columns that identify the run; return the file of scores.
 
-
-def _strangers(dataset: Dataset, split: dict[str, Any]) -> list[Case]:
-    """The test part of other data or, where it has none, all that is labelled, since nobody trains there.
-
-    But it may be the run's own data, moved: subjects whose names the run knows are left out.
+    With `out`, the scores go there and the other tables next to it.
     """
-    if tested := [case for case in dataset.test if case.label]:
-        return tested
-    labelled = [case for case in dataset.training if case.label]
-    strangers = [case for case in labelled if case.subject not in split["subjects"]]
-    if known := len(labelled) - len(strangers):
-        console.print(
-            f"{dataset.folder}: {known} cases are left out, because the run has seen subjects of their names"
-        )
-    return strangers
+    run_columns = {
+        "run": run_name,
+        "method": run.method.name(),
+        "seed": run.seed,
+        "labelled": run.labelled,
+    }
+    paths = {"scores": files.scores, "images": files.images, "curves": files.curves}
+    if out:
+        paths = {
+            "scores": out,
+            "images": out.with_name(f"{out.stem}-images.csv"),
+            "curves": out.with_name(f"{out.stem}-curves.csv"),
+        }
+    for kind, table in tables._asdict().items():
+        columns = [*run_columns, *table.columns]
+        complete = table.assign(**run_columns)[columns]
+        write_text(paths[kind], complete.to_csv(index=False))
+    return paths["scores"]
 
 
-def _check_owner(ledger: Ledger) -> None:
-    """Scores on other data carry the name of its folder, and two folders may have one name."""
-    before, now = ledger.before().get("data"), ledger.key.get("data")
-    if before and before != now:
+def _check_same_data(measurements: Measurements) -> None:
+    """Refuse to replace the scores on another folder that has the same name."""
+    data_before = measurements.stored_key().get("data")
+    data_now = measurements.key.get("data")
+    if data_before and data_before != data_now:
         raise UserError(
-            f"{ledger.folder} has the scores of {before}, and {now} would take their place: rename its folder, or "
-            f"remove {ledger.folder}."
+            f"{measurements.folder} has the scores of {data_before}, and {data_now} would take "
+            f"their place: rename the folder of the data, or remove {measurements.folder}."
         )
 
 
 def _temperature(evaluator: Evaluator, directory: Path, validation: Sequence[str]) -> float | None:
     """The run's temperature, fitted on its validation cases the first time.
 
-    None where the run has no validation cases, or where they are not there any more: the
-    probabilities then stay as they are.
+    None if the run has no validation cases, or if they cannot be found: the probabilities then
+    stay as they are.
     """
     if (directory / TEMPERATURE_FILE).is_file():
         return read_temperature(directory)
-    folder = evaluator.predictor.run.data
-    training = read_dataset(folder).training if folder.exists() else ()
-    cases = [case for case in training if case.name in validation and case.label]
+    cases = _labelled_cases(evaluator.predictor.run.data, validation)
     if not cases:
         reason = "it has no validation subjects"
         if validation:
-            reason = f"its validation subjects are not in {folder}"
+            reason = f"its validation subjects are not in {evaluator.predictor.run.data}"
         console.print(f"{directory.name}: no temperature is fitted, because {reason}.")
         console.print("The probabilities are not calibrated.")
         return None
-    save_temperature(directory, evaluator.temperature(cases))
+    save_temperature(directory, evaluator.fit_temperature(cases))
     return read_temperature(directory)
 
 
-def _contents(directory: Path, cases: Sequence[Case]) -> dict[str, Any]:
-    """What the numbers depend on: the run, its weights, and the files of the test cases as they are now."""
-    files = [
-        part
-        for case in cases
-        for file in (*case.images, case.label)
-        if file
-        for part in parts_of(file)[0]
-    ]
-    stamps = [[str(file), file.stat().st_size, file.stat().st_mtime_ns] for file in files]
-    run = (directory / RUN_FILE).read_bytes() + (directory / WEIGHTS_FILE).read_bytes()
-    return {"run": _digest(run), "files": _digest(json.dumps(stamps).encode())}
+def _labelled_cases(folder: Path, names: Sequence[str]) -> list[Case]:
+    """The labelled training cases of these names that are still in the folder."""
+    if not folder.exists():
+        return []
+    training = read_dataset(folder).training
+    return [case for case in training if case.name in names and case.label]
+
+
+def _digest_of_run(directory: Path) -> str:
+    """Changes with the run's settings and weights."""
+    settings = (directory / RUN_FILE).read_bytes()
+    weights = (directory / WEIGHTS_FILE).read_bytes()
+    return _digest(settings + weights)
+
+
+def _digest_of_files(cases: Sequence[Case]) -> str:
+    """Changes with the names, sizes and times of the files of the test cases."""
+    stamps: list[list[Any]] = []
+    for case in cases:
+        images_and_label = [*case.images, case.label] if case.label else case.images
+        for image in images_and_label:
+            files, _ = image_files(image)
+            for file in files:
+                status = file.stat()
+                stamps.append([str(file), status.st_size, status.st_mtime_ns])
+    return _digest(json.dumps(stamps).encode())
 
 
 def _digest(content: bytes) -> str:

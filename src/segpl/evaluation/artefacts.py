@@ -1,6 +1,6 @@
-"""What can go wrong while a scanner records: the artefacts that radiologists know, each at a severity from 0 to 5.
+"""Artefacts of the acquisition that radiologists know, each at a severity from 0 to 5.
 
-TorchIO simulates them. Importing it takes a while, hence only what needs an artefact imports this module.
+TorchIO simulates them. It is slow to import, so import this module only where it is needed.
 """
 
 from abc import abstractmethod
@@ -16,75 +16,104 @@ from segpl.evaluation.shifts import Shift
 from segpl.foundation.draws import Stream, generator
 from segpl.inference.windows import Predict
 
+Channel = Float[Tensor, "X Y Z"]
+Channels = Float[Tensor, "C X Y Z"]
+Mask = Bool[Tensor, "X Y Z"]
+
 
 class Artefact(Shift):
-    """An artefact of the acquisition; at severity 5 the organ is still recognised.
+    """An artefact of the acquisition; at severity 5 the organ can still be recognised.
 
-    What is drawn (a direction, an axis, a place) depends on the case alone: from one severity to the next only the
-    strength changes. All channels suffer the same, as they do in one acquisition.
+    What is drawn (a direction, an axis, a position) depends on the case alone: between severities
+    only the strength changes. All channels get the same artefact, as in one acquisition.
     """
 
     highest = 5.0
-    usual = (1.0, 2.0, 3.0, 4.0, 5.0)
+    default_levels = (1.0, 2.0, 3.0, 4.0, 5.0)
 
     @abstractmethod
-    def record(
-        self, signal: Float[Tensor, "C X Y Z"], draw: np.random.Generator
-    ) -> Float[Tensor, "C X Y Z"]:
-        """The signal with the artefact in it. It is 0 where nothing sends any, and never negative."""
+    def record(self, signal: Channels, draw: np.random.Generator) -> Channels:
+        """The signal with the artefact. A signal is never negative, and 0 outside the body."""
 
     def change(
-        self, x: Float[Tensor, "B C X Y Z"], y: Tensor, predict: Predict, seed: int
+        self,
+        x: Float[Tensor, "B C X Y Z"],
+        y: Tensor,
+        predict: Predict,
+        seed: int,
     ) -> Tensor:
-        """Scanners record before anybody normalises: hence back to a signal, and normalised again afterwards."""
-        channels = x.detach().flatten(0, 1).float().cpu()
+        """The image with the artefact.
+
+        Scanners record before anybody normalises. So the image goes back to a signal, and is
+        normalised again after the artefact.
+        """
+        channels = x.detach().flatten(0, 1)
+        channels = channels.float().cpu()
         bodies = [_body(channel) for channel in channels]
-        pairs = list(zip(channels, bodies, strict=True))
-        signal = torch.stack(
-            [torch.where(body, channel - channel[body].min(), 0) for channel, body in pairs]
-        )
-        recorded = self.record(signal, generator(seed, Stream.SHIFT))
-        changed = [_normalise(new, *pair) for new, pair in zip(recorded, pairs, strict=True)]
-        return torch.stack(changed).reshape(x.shape).to(x)
+        signals = []
+        for channel, body in zip(channels, bodies, strict=True):
+            lowest = channel[body].min()
+            signals.append(torch.where(body, channel - lowest, 0))
+        recorded = self.record(torch.stack(signals), generator(seed, Stream.SHIFT))
+        normalised = []
+        for signal, channel, body in zip(recorded, channels, bodies, strict=True):
+            normalised.append(_normalise_like(channel, signal, body))
+        changed = torch.stack(normalised)
+        return changed.reshape(x.shape).to(x)
 
 
-def _body(channel: Float[Tensor, "X Y Z"]) -> Bool[Tensor, "X Y Z"]:
-    """Where something is: voxels of exactly 0, unless rare, are the background that normalising leaves alone."""
+def _body(channel: Channel) -> Mask:
+    """Where the body is: everywhere but at voxels of exactly 0, the background after normalising.
+
+    Where zeros are rare (at most 1 %) or all there is, the image has no background.
+    """
     body = channel != 0
-    return body if 0 < body.float().mean() <= 0.99 else torch.ones_like(body)
+    share = body.float().mean()
+    if 0 < share <= 0.99:
+        return body
+    return torch.ones_like(body)
 
 
-def _normalise(
-    new: Float[Tensor, "X Y Z"], channel: Float[Tensor, "X Y Z"], body: Bool[Tensor, "X Y Z"]
-) -> Float[Tensor, "X Y Z"]:
-    """Give the body the mean and deviation that it had in the channel. A background was cut away and stays so."""
-    before, after = channel[body], new[body]
-    scale = before.std(correction=0) / after.std(correction=0).clamp(min=1e-6)
-    return torch.where(body, (new - after.mean()) * scale + before.mean(), channel)
+def _normalise_like(channel: Channel, signal: Channel, body: Mask) -> Channel:
+    """The signal, with the channel's mean and standard deviation over the body.
+
+    The background is that of the channel.
+    """
+    before = channel[body]
+    after = signal[body]
+    std_before = before.std(correction=0)
+    std_after = after.std(correction=0)
+    scale = std_before / std_after.clamp(min=1e-6)
+    normalised = (signal - after.mean()) * scale + before.mean()
+    return torch.where(body, normalised, channel)
 
 
 class Motion(Artefact):
-    """The patient moves three times, turning and shifting within the plane."""
+    """The patient moves three times, rotating and shifting within the plane."""
 
     name = "motion"
 
     def record(self, signal: Tensor, draw: np.random.Generator) -> Tensor:
-        """By up to 3 degrees and 3 % of the field of view, and the nearer to the middle of k-space the more severe.
+        """Moves of up to 3 degrees and 3 % of the field of view.
 
-        The middle itself, 38 to 14 % of the lines, is of the place before the moves, so that the label still fits.
+        The more severe, the nearer the moves are to the centre of k-space. The centre itself, 38 to
+        14 % of the lines, shows the position before the moves, so the label still fits.
         """
-        phase = int(draw.integers(2))
-        swapped = signal.transpose(phase + 1, 3)  # TorchIO encodes the phase along the last axis
-        within = np.arange(3) != phase  # where the slices are now
-        times = 0.5 + (0.22 - 0.03 * self.level) * np.array([-2, -1, 1]) * draw.uniform(
-            0.85, 1.15, 3
-        )
+        phase_axis = int(draw.integers(2))
+        # TorchIO encodes the phase along the last axis, so the slices are at `phase_axis` now.
+        swapped = signal.transpose(phase_axis + 1, 3)
+        is_in_plane = np.arange(3) != phase_axis
+        distance = 0.22 - 0.03 * self.level
+        jitter = draw.uniform(0.85, 1.15, 3)
+        times = 0.5 + distance * np.array([-2, -1, 1]) * jitter
         strength = 0.12 * self.level**2
-        degrees = strength * _signed(draw, 3, 3) * ~within
-        translation = strength / 100 * max(signal.shape[1:]) * _signed(draw, 3, 3) * within
-        return _simulate(torchio.Motion(degrees, translation, times, "linear"), swapped).transpose(
-            phase + 1, 3
-        )
+        rotations = _signed(draw, 3, 3)
+        degrees = strength * rotations * ~is_in_plane
+        field_of_view = max(signal.shape[1:])
+        shifts = _signed(draw, 3, 3)
+        translation = strength / 100 * field_of_view * shifts * is_in_plane
+        motion = torchio.Motion(degrees, translation, times, "linear")
+        return _simulate(motion, swapped).transpose(phase_axis + 1, 3)
 
 
 class Ghosting(Artefact):
@@ -93,22 +122,24 @@ class Ghosting(Artefact):
     name = "ghosting"
 
     def record(self, signal: Tensor, draw: np.random.Generator) -> Tensor:
-        """Two to six copies: every so manyth plane of k-space loses 15 % per level."""
-        axis, ghosts = int(draw.integers(2)), int(draw.integers(2, 7))
-        return _simulate(torchio.Ghosting(ghosts, axis, 0.15 * self.level, restore=None), signal)
+        """N = 2 to 6 copies: every Nth plane of k-space loses 15 % per level."""
+        axis = int(draw.integers(2))
+        copies = int(draw.integers(2, 7))
+        ghosting = torchio.Ghosting(copies, axis, 0.15 * self.level, restore=None)
+        return _simulate(ghosting, signal)
 
 
 class BiasField(Artefact):
-    """The coil receives some parts of the body louder than others."""
+    """The coil is more sensitive to some regions of the body than to others."""
 
     name = "bias"
 
     def record(self, signal: Tensor, draw: np.random.Generator) -> Tensor:
-        """A smooth factor: e to a polynomial of third order, with coefficients of up to 0.1 per level."""
-        return _simulate(
-            torchio.BiasField((0.1 * self.level * draw.uniform(-1, 1, 20)).tolist(), order=3),
-            signal,
-        )
+        """A smooth factor: exp of a polynomial of order 3, coefficients up to 0.1 per level."""
+        limit = 0.1 * self.level
+        coefficients = limit * draw.uniform(-1, 1, 20)
+        bias_field = torchio.BiasField(coefficients.tolist(), order=3)
+        return _simulate(bias_field, signal)
 
 
 class Spike(Artefact):
@@ -117,13 +148,19 @@ class Spike(Artefact):
     name = "spike"
 
     def record(self, signal: Tensor, draw: np.random.Generator) -> Tensor:
-        """Four to twenty voxels apart, in any direction of the plane, with 4 % of the body's mean per level."""
-        angle, frequency = draw.uniform(0, 2 * np.pi), draw.uniform(0.05, 0.25)
-        place = 0.5 + frequency * np.array([[np.cos(angle), np.sin(angle), 0]])
-        filled = float(
-            (signal > 0).float().mean().clamp(min=1e-6)
-        )  # TorchIO's unit is the mean of the field of view
-        return _simulate(torchio.Spike(place, 0.04 * self.level / filled), signal)
+        """Stripes 4 to 20 voxels apart, in any direction of the plane.
+
+        Their height is 4 % of the body's mean per level.
+        """
+        angle = draw.uniform(0, 2 * np.pi)
+        frequency = draw.uniform(0.05, 0.25)
+        direction = np.array([[np.cos(angle), np.sin(angle), 0]])
+        position = 0.5 + frequency * direction
+        # TorchIO's unit is the mean of the whole field of view, not of the body.
+        is_body = signal > 0
+        body_share = is_body.float().mean().clamp(min=1e-6)
+        intensity = 0.04 * self.level / float(body_share)
+        return _simulate(torchio.Spike(position, intensity), signal)
 
 
 class Blur(Artefact):
@@ -132,31 +169,32 @@ class Blur(Artefact):
     name = "blur"
 
     def record(self, signal: Tensor, draw: np.random.Generator) -> Tensor:
-        """A Gaussian whose variance is half a squared voxel per level, along every axis that is finely resolved."""
-        fine = _fine_axes(signal)
-        a, b, c = ((0.5 * self.level) ** 0.5 * (axis in fine) for axis in range(3))
-        return _simulate(torchio.Blur((a, b, c)), signal)
+        """A Gaussian of variance 0.5 voxels^2 per level, along every finely resolved axis."""
+        sigma = (0.5 * self.level) ** 0.5
+        sigmas = [0.0, 0.0, 0.0]
+        for axis in _fine_axes(signal):
+            sigmas[axis] = sigma
+        return _simulate(torchio.Blur(tuple(sigmas)), signal)
 
 
 class Resolution(Artefact):
-    """Thicker slices or fewer lines: one axis is resolved more coarsely."""
+    """Thicker slices or fewer lines: one axis has a lower resolution."""
 
     name = "resolution"
 
     def record(self, signal: Tensor, draw: np.random.Generator) -> Tensor:
-        """Voxels that are 60 % longer per level, with a triangular profile, and back to the grid as it was."""
+        """Voxels 60 % longer per level, with a triangular profile, and back to the old grid."""
         axis = int(draw.choice(_fine_axes(signal))) + 1
-        lines = signal.transpose(axis, 3)
-        many, extent = lines[0, ..., 0].numel(), lines.shape[3]
-        coarse = max(1, round(extent / (1 + 0.6 * self.level)))
-        flat = interpolate(
-            lines.flatten(1, 2)[None], (many, coarse), mode="bilinear", antialias=True
-        )
-        return (
-            interpolate(flat, (many, extent), mode="bilinear")[0]
-            .reshape(lines.shape)
-            .transpose(axis, 3)
-        )
+        lines_last = signal.transpose(axis, 3)
+        length = lines_last.shape[3]
+        factor = 1 + 0.6 * self.level
+        coarse_length = max(1, round(length / factor))
+        lines = lines_last.flatten(1, 2)[None]
+        count = lines.shape[2]
+        coarse = interpolate(lines, (count, coarse_length), mode="bilinear", antialias=True)
+        (restored,) = interpolate(coarse, (count, length), mode="bilinear")
+        restored = restored.reshape(lines_last.shape)
+        return restored.transpose(axis, 3)
 
 
 class Gamma(Artefact):
@@ -165,33 +203,38 @@ class Gamma(Artefact):
     name = "gamma"
 
     def record(self, signal: Tensor, draw: np.random.Generator) -> Tensor:
-        """The signal to the power of e to 0.2 per level, or 1 over that."""
-        return _simulate(
-            torchio.Gamma(float(np.exp(0.2 * self.level * draw.choice([-1, 1])))), signal
-        )
+        """The signal to the power of exp(0.2 per level), or of its inverse."""
+        sign = draw.choice([-1, 1])
+        exponent = np.exp(0.2 * self.level * sign)
+        return _simulate(torchio.Gamma(float(exponent)), signal)
 
 
-def _simulate(
-    transform: torchio.Transform, signal: Float[Tensor, "C X Y Z"]
-) -> Float[Tensor, "C X Y Z"]:
-    """What TorchIO makes of the signal, without the coin that it tosses first from the global generator."""
+def _simulate(transform: torchio.Transform, signal: Channels) -> Channels:
+    """The signal after TorchIO's transform.
+
+    `apply_transform` skips TorchIO's own random decision, which uses the global generator.
+    """
     affine = np.eye(4)
-    affine[:3, 3] = [
-        -(extent - 1) / 2 for extent in signal.shape[1:]
-    ]  # it turns about the origin: the middle
-    subject = torchio.Subject(signal=torchio.ScalarImage(tensor=signal, affine=affine))
-    return transform.apply_transform(subject).get_first_image().data
+    # TorchIO rotates about the origin, so the origin must be the centre of the volume.
+    affine[:3, 3] = [-(length - 1) / 2 for length in signal.shape[1:]]
+    image = torchio.ScalarImage(tensor=signal, affine=affine)
+    subject = torchio.Subject(signal=image)
+    changed = transform.apply_transform(subject)
+    return changed.get_first_image().data
 
 
 def _signed(draw: np.random.Generator, *shape: int) -> np.ndarray:
-    """Between a half and 1, up or down: nobody draws nothing."""
-    return draw.choice([-1, 1], shape) * draw.uniform(0.5, 1, shape)
+    """Numbers in [-1, -0.5] or [0.5, 1]: never close to 0, which would be no artefact."""
+    sign = draw.choice([-1, 1], shape)
+    size = draw.uniform(0.5, 1, shape)
+    return sign * size
 
 
-def _fine_axes(signal: Float[Tensor, "C X Y Z"]) -> list[int]:
-    """The axes with at least a quarter as many voxels as the longest: not the few thick slices, nor a single one."""
+def _fine_axes(signal: Channels) -> list[int]:
+    """The axes with at least a quarter of the longest axis's voxels, so not those of few slices."""
     shape = signal.shape[1:]
-    return [axis for axis, extent in enumerate(shape) if 4 * extent >= max(shape)]
+    longest = max(shape)
+    return [axis for axis, length in enumerate(shape) if 4 * length >= longest]
 
 
 ARTEFACTS = (Motion, Ghosting, BiasField, Spike, Blur, Resolution, Gamma)

@@ -1,4 +1,4 @@
-"""A trained model that predicts test cases, shifted or not, and measures what it predicted."""
+"""A trained model that predicts test cases, shifted or not, and measures its predictions."""
 
 import time
 import zlib
@@ -9,171 +9,220 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float, UInt16
+from jaxtyping import Float, UInt16
 from torch import Tensor
 
 from segpl.data.cases import Case
 from segpl.data.formats.image import spacing
-from segpl.data.preparation import Prepared, Truth, masks, read
-from segpl.evaluation.ledger import Tables
-from segpl.evaluation.measuring import (
+from segpl.data.preparation import Prepared, Truth, masks
+from segpl.data.scans import read_scan
+from segpl.evaluation.case_scores import (
+    Masks,
+    Probabilities,
+    RegionScores,
     certainty_scores,
-    confidence_curves,
     image_scores,
-    long,
     mask_scores,
     reliability_rows,
+    risk_coverage_rows,
+    score_rows,
 )
+from segpl.evaluation.measurements import Tables
 from segpl.evaluation.saving import save_mask, save_probabilities, save_slice
 from segpl.evaluation.shifts import Clean, Shift
 from segpl.foundation.files import file_name
 from segpl.foundation.progress import track
-from segpl.inference.levels import unpacked
-from segpl.inference.predictor import Predictor, Wanted, restored
+from segpl.inference.levels import to_probabilities
+from segpl.inference.predictor import MapOptions, Predictor, to_scan_grid
 from segpl.inference.temperature import fit_temperature
 from segpl.inference.windows import predict_volume
 from segpl.metrics.calibration import mistakes, reliability
 
 
 @dataclass(frozen=True)
-class Places:
+class OutputPaths:
     """Where the masks and pictures of an evaluation go."""
 
     masks: Path
+    """Folder for the masks of the clean images."""
     probabilities: Path
-    """Folders for what was found in the clean images."""
+    """Folder for the probabilities of the clean images."""
     pictures: Path
-    """Folder for what one case looks like under each shift."""
-    pictured: str
-    """That case."""
+    """Folder for pictures of one case under each shift."""
+    pictured_case: str
+    """The name of that case."""
 
 
-class Current(dict[str, tuple[Prepared, Truth]]):
-    """The case at hand, prepared, with its label. All shifts of a case come one after the other."""
+@dataclass
+class LoadedCase:
+    """A case read from disk, and the maps of its clean image once they are predicted."""
 
-    def load(self, case: Case, predictor: Predictor) -> tuple[Prepared, Truth]:
-        """Read the files of a case, unless it is the one that was read last."""
-        if case.name not in self:
-            scan = read(case)
-            assert scan.label, "test cases are labelled"
-            truth = Truth(masks(scan.label, predictor.task.regions), scan.label.affine)
-            self.clear()
-            self[case.name] = predictor.prepare(scan), truth
-        return self[case.name]
+    name: str
+    prepared: Prepared
+    truth: Truth
+    clean_maps: UInt16[np.ndarray, "M X Y Z"] | None = None
+    """On the grid of the label."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Evaluator:
-    """A trained model, how it is asked, and where the masks go."""
+    """A trained model with the settings of an evaluation."""
 
     predictor: Predictor
     samples: int
     """Sampled thresholds or members that a prediction is the mean of."""
     tolerance: float
     """Millimetres that a surface may be off for the surface Dice."""
-    places: Places
-    rates: list[float] = field(default_factory=list)
+    outputs: OutputPaths
+    voxel_rates: list[float] = field(default_factory=list)
     """Voxels per second of each clean prediction."""
-    current: Current = field(default_factory=Current)
-    clean: dict[str, UInt16[np.ndarray, "M X Y Z"]] = field(default_factory=dict)
-    """The maps of the case at hand as it is: level 0 of a sweep is not predicted again."""
+    loaded: LoadedCase | None = None
+    """The last case. All shifts of a case are measured in a row, so its files are read once."""
 
     def measure(self, case: Case, shift: Shift, temperature: float | None) -> Tables:
         """All numbers of a case under a shift; with a temperature, calibrated ones too."""
         temperatures = (1.0, temperature) if temperature else (1.0,)
-        p, truth = self._predicted(case, shift, temperatures)
+        maps, truth = self._predict_maps(case, shift, temperatures)
         regions = [region.name for region in self.predictor.task.regions]
-        plain = p[: len(regions)]
-        found = plain > 0.5
-        binned = reliability(plain, truth.y)
-        made = mistakes(plain, truth.y)
-        measured = mask_scores(found, truth.y, spacing(truth.affine), self.tolerance)
-        measured |= certainty_scores(plain, truth.y, binned, made)
-        curves = [confidence_curves(binned, made, regions)]
+        p = maps[: len(regions)]
+        found_masks = p > 0.5
+        scores = mask_scores(found_masks, truth.y, spacing(truth.affine), self.tolerance)
+        certainty, certainty_curves = _certainty(p, truth.y, regions)
+        scores |= certainty
+        curves = [certainty_curves]
         if temperature:
-            calibrated = p[len(regions) : 2 * len(regions)]
-            binned = reliability(calibrated, truth.y)
-            after = certainty_scores(calibrated, truth.y, binned, mistakes(calibrated, truth.y))
-            measured |= {f"{name}_tempered": value for name, value in after.items()}
-            curves.append(reliability_rows(binned, "reliability_tempered", regions))
-        scores = _of(case, long(measured, regions), shift)
+            calibrated = maps[len(regions) : 2 * len(regions)]
+            certainty, reliability_curve = _calibrated_certainty(calibrated, truth.y, regions)
+            scores |= certainty
+            curves.append(reliability_curve)
+        score_table = _add_case_columns(score_rows(scores, regions), case, shift)
         if not isinstance(shift, Clean):
-            return Tables(scores, pd.DataFrame(), pd.DataFrame())
-        self._save(case, found, plain, truth)
-        images = image_scores(found, truth.y, self.predictor.run.patch, regions)
-        return Tables(scores, _of(case, images, shift), _of(case, pd.concat(curves), shift))
+            return Tables(score_table, pd.DataFrame(), pd.DataFrame())
+        self._save(case, found_masks, p, truth)
+        images = image_scores(found_masks, truth.y, self.predictor.run.patch, regions)
+        return Tables(
+            scores=score_table,
+            images=_add_case_columns(images, case, shift),
+            curves=_add_case_columns(pd.concat(curves), case, shift),
+        )
 
-    def temperature(self, cases: Sequence[Case]) -> dict[str, float]:
-        """The temperature that these cases ask for: validation cases, never those of the test."""
+    def fit_temperature(self, cases: Sequence[Case]) -> dict[str, float]:
+        """Fit the temperature to validation cases; never give it test cases."""
 
-        def predictions() -> Iterator[tuple[Float[Tensor, "K X Y Z"], Bool[Tensor, "K X Y Z"]]]:
+        def predictions() -> Iterator[tuple[Probabilities, Masks]]:
             for case in track(cases, "Fitting the temperature"):
-                p, truth = self._predicted(case, Clean(0.0), (1.0,))
-                yield p[: len(truth.y)], truth.y
+                maps, truth = self._predict_maps(case, Clean(0.0), (1.0,))
+                yield maps[: len(truth.y)], truth.y
 
         return fit_temperature(predictions())
 
     def _save(
         self,
         case: Case,
-        found: Bool[Tensor, "K X Y Z"],
-        p: Float[Tensor, "K X Y Z"],
+        found_masks: Masks,
+        p: Probabilities,
         truth: Truth,
     ) -> None:
-        """Keep the mask and the probabilities for figures and viewers."""
+        """Write the mask and the probabilities for figures and viewers."""
         name = f"{file_name(case.name)}.nii.gz"
-        save_mask(self.places.masks / name, found, self.predictor.task.regions, truth.affine)
-        save_probabilities(self.places.probabilities / name, p, truth.affine)
+        regions = self.predictor.task.regions
+        save_mask(self.outputs.masks / name, found_masks, regions, truth.affine)
+        save_probabilities(self.outputs.probabilities / name, p, truth.affine)
 
-    def _predicted(
-        self, case: Case, shift: Shift, temperatures: tuple[float, ...]
+    def _predict_maps(
+        self,
+        case: Case,
+        shift: Shift,
+        temperatures: tuple[float, ...],
     ) -> tuple[Float[Tensor, "M X Y Z"], Truth]:
         """Probabilities of the shifted case in the geometry of its label, and the label.
 
         One set of probabilities for each temperature; the variance of several samples follows.
         """
-        prepared, truth = self.current.load(case, self.predictor)
-        if not shift.level and case.name in self.clean:
-            return unpacked(self.clean[case.name]), truth
-        x = self._shifted(case, prepared, shift)
-        if case.name == self.places.pictured:
-            file = self.places.pictures / f"{shift.name}={shift.level:g}.png"
-            save_slice(file, x, prepared.x, truth.y)
+        loaded = self._load(case)
+        is_clean = shift.level == 0
+        if is_clean and loaded.clean_maps is not None:
+            return to_probabilities(loaded.clean_maps), loaded.truth
+        x = self._shifted(case, loaded.prepared, shift)
+        if case.name == self.outputs.pictured_case:
+            file = self.outputs.pictures / f"{shift.name}={shift.level:g}.png"
+            save_slice(file, x, loaded.prepared.x, loaded.truth.y)
         started = time.perf_counter()
-        on_network_grid = self.predictor.maps(x, Wanted(self.samples, temperatures))
-        if not shift.level:
-            self.rates.append(x[0].numel() / (time.perf_counter() - started))
-        maps = restored(on_network_grid, prepared.frame)
-        if not shift.level:
-            self.clean.clear()
-            self.clean[case.name] = maps
-        return unpacked(maps), truth
+        maps_on_network_grid = self.predictor.maps(x, MapOptions(self.samples, temperatures))
+        seconds = time.perf_counter() - started
+        maps = to_scan_grid(maps_on_network_grid, loaded.prepared.frame)
+        if is_clean:
+            self.voxel_rates.append(x[0].numel() / seconds)
+            loaded.clean_maps = maps
+        return to_probabilities(maps), loaded.truth
+
+    def _load(self, case: Case) -> LoadedCase:
+        """Read the files of a case, unless it is the one that was read last."""
+        if self.loaded is None or self.loaded.name != case.name:
+            scan = read_scan(case)
+            assert scan.label, "test cases are labelled"
+            truth = Truth(masks(scan.label, self.predictor.task.regions), scan.label.affine)
+            self.loaded = LoadedCase(case.name, self.predictor.prepare(scan), truth)
+        return self.loaded
 
     def _shifted(self, case: Case, prepared: Prepared, shift: Shift) -> Float[Tensor, "C X Y Z"]:
-        """What the network is shown. Attacks work window by window, so that memory is bounded."""
-        if not shift.level:
+        """The image that the network is given."""
+        if shift.level == 0:
             return prepared.x
         assert prepared.y is not None, "test cases are labelled"
-        device = self.predictor.device
-        x = prepared.x.to(device)
+        x = prepared.x.to(self.predictor.device)
         y = prepared.y.to(x)
         seed = zlib.crc32(case.name.encode())
         if not shift.by_window:
             (changed,) = shift(x[None], y[None], self._predict, seed)
             return changed.cpu()
+        channels = len(x)
 
-        def attacked(both: Float[Tensor, "B D *space"]) -> Float[Tensor, "B C *space"]:
-            return shift(both[:, : len(x)], both[:, len(x) :], self._predict, seed)
+        def attack(x_and_y: Float[Tensor, "B D *space"]) -> Float[Tensor, "B C *space"]:
+            windows = x_and_y[:, :channels]
+            labels = x_and_y[:, channels:]
+            return shift(windows, labels, self._predict, seed)
 
-        return predict_volume(attacked, torch.cat([x, y]), self.predictor.run.patch, overlap=0)
+        # Attacks need gradients. Window by window, their memory is bounded.
+        patch = self.predictor.run.patch
+        return predict_volume(attack, torch.cat([x, y]), patch, overlap=0)
 
     def _predict(self, x: Float[Tensor, "B C *space"]) -> Float[Tensor, "S B K *space"]:
         return self.predictor.run.method.predict(self.predictor.model, x, self.samples)
 
 
-def _of(case: Case, table: pd.DataFrame, shift: Shift) -> pd.DataFrame:
-    """The table with columns that say whose numbers these are."""
-    whose = {"subject": case.subject, "case": case.name, "region": table["region"]}
-    rest = table.drop(columns="region")
-    described = pd.DataFrame({**whose, "shift": shift.name, "level": shift.level})
-    return pd.concat([described, rest], axis=1)
+def _certainty(
+    p: Probabilities,
+    truth: Masks,
+    regions: Sequence[str],
+) -> tuple[RegionScores, pd.DataFrame]:
+    """The certainty scores, and the curves of reliability and of risk against coverage."""
+    bins = reliability(p, truth)
+    made = mistakes(p, truth)
+    scores = certainty_scores(p, truth, bins, made)
+    curves = [reliability_rows(bins, "reliability", regions), risk_coverage_rows(made, regions)]
+    return scores, pd.concat(curves, ignore_index=True)
+
+
+def _calibrated_certainty(
+    p: Probabilities,
+    truth: Masks,
+    regions: Sequence[str],
+) -> tuple[RegionScores, pd.DataFrame]:
+    """The certainty scores after temperature scaling, and the curve of reliability."""
+    bins = reliability(p, truth)
+    scores = certainty_scores(p, truth, bins, mistakes(p, truth))
+    renamed = {f"{name}_tempered": values for name, values in scores.items()}
+    return renamed, reliability_rows(bins, "reliability_tempered", regions)
+
+
+def _add_case_columns(table: pd.DataFrame, case: Case, shift: Shift) -> pd.DataFrame:
+    """The table with columns for the subject, the case and the shift."""
+    columns = {
+        "subject": case.subject,
+        "case": case.name,
+        "region": table["region"],
+        "shift": shift.name,
+        "level": shift.level,
+    }
+    return pd.concat([pd.DataFrame(columns), table.drop(columns="region")], axis=1)

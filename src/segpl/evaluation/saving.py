@@ -1,4 +1,4 @@
-"""The masks, probabilities and looks of test cases, as figures and viewers want them: in the geometry of the label."""
+"""Masks, probabilities and pictures of test cases, for figures and viewers."""
 
 import io
 from pathlib import Path
@@ -10,24 +10,28 @@ from torch import Tensor
 
 from segpl.data.cases import Region
 from segpl.foundation.files import write_bytes, write_nifti
-from segpl.inference.windows import fold
+from segpl.inference.label_map import merge_regions
+
+Affine = Float[np.ndarray, "4 4"]
 
 
 def save_mask(
     file: Path,
-    found: Bool[Tensor, "K X Y Z"],
+    masks: Bool[Tensor, "K X Y Z"],
     regions: tuple[Region, ...],
-    affine: Float[np.ndarray, "4 4"],
+    affine: Affine,
 ) -> None:
-    """One label map, as the training data have it."""
-    write_nifti(file, fold(found, regions), affine)
+    """Write one label map in the values of the training data."""
+    write_nifti(file, merge_regions(masks, regions), affine)
 
 
-def save_probabilities(
-    file: Path, p: Float[Tensor, "K X Y Z"], affine: Float[np.ndarray, "4 4"]
-) -> None:
-    """Per cent as whole numbers, one volume per region: what eyes can tell apart, in a hundredth of the space."""
-    write_nifti(file, (100 * p).round().byte().permute(1, 2, 3, 0).numpy(), affine)
+def save_probabilities(file: Path, p: Float[Tensor, "K X Y Z"], affine: Affine) -> None:
+    """Write whole per cent, one volume per region.
+
+    The eye cannot tell more apart, and the file is a hundredth of the size.
+    """
+    per_cent = (100 * p).round().byte()
+    write_nifti(file, per_cent.permute(1, 2, 3, 0).numpy(), affine)
 
 
 def save_slice(
@@ -36,13 +40,24 @@ def save_slice(
     clean: Float[Tensor, "C X Y Z"],
     truth: Bool[Tensor, "K *space"],
 ) -> None:
-    """The first channel of the slice with most foreground as a PNG, rows along Y, as bright as the clean image is."""
-    share = (truth.any(0).flatten(0, 1).sum(0).argmax() + 0.5) / truth.shape[
-        -1
-    ]  # the label may have another grid
-    place = int(share * x.shape[-1])
-    low, high = np.quantile(clean[0, ..., place].numpy(), (0.005, 0.995))
-    grey = ((x[0, ..., place].cpu().numpy() - low) / max(high - low, 1e-6)).clip(0, 1)
+    """Write the first channel of the slice with most foreground as a PNG, rows along Y.
+
+    The grey values are scaled by the clean image.
+    """
+    z = _slice_with_most_foreground(truth, slices=x.shape[-1])
+    clean_slice = clean[0, ..., z].numpy()
+    shown_slice = x[0, ..., z].cpu().numpy()
+    low, high = np.quantile(clean_slice, (0.005, 0.995))
+    scaled = (shown_slice - low) / max(high - low, 1e-6)
+    grey = 255 * scaled.clip(0, 1)
+    picture = Image.fromarray(grey.T.round().astype(np.uint8))
     stream = io.BytesIO()
-    Image.fromarray((255 * grey.T).round().astype(np.uint8)).save(stream, "png")
+    picture.save(stream, "png")
     write_bytes(file, stream.getvalue())
+
+
+def _slice_with_most_foreground(truth: Bool[Tensor, "K *space"], slices: int) -> int:
+    """Its index among the slices of the image, whose grid may differ from the label's."""
+    foreground = truth.any(0).flatten(0, 1).sum(0)
+    position = (foreground.argmax() + 0.5) / truth.shape[-1]
+    return int(position * slices)

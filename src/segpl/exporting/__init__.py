@@ -16,9 +16,10 @@ FORMATS: dict[str, Callable[[Path, Path], Path]] = {
 
 
 def export(directory: Path, format: str, out: Path) -> Path:
-    """Write the run in a format as `out`, a new file or folder."""
+    """Write a run directory in one of FORMATS to `out`, a new file or folder, and return `out`."""
     if format not in FORMATS:
         raise UserError(
             f"there is no format {format!r} to export to: choose one of {', '.join(FORMATS)}."
         )
-    return FORMATS[format](directory, out)
+    write = FORMATS[format]
+    return write(directory, out)

@@ -1,7 +1,7 @@
-"""A run's pseudo-labels as a data set for nnU-Net v2: what was labelled as it is, what was not as the run sees it."""
+"""A data set for nnU-Net v2: the labels as they were drawn, and the run's pseudo-labels."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,8 +13,8 @@ from jaxtyping import UInt
 from segpl.data.cases import Case, Dataset, Region, Task
 from segpl.data.layouts import read_dataset
 from segpl.data.layouts.nnunet_writer import subjects_entry, write_case, write_description
-from segpl.data.preparation import Scan, channels_of, complaints, read
-from segpl.exporting.places import new_folder
+from segpl.data.scans import Scan, channels_of, complaints, read_scan
+from segpl.exporting.output_paths import new_folder
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import write_text
 from segpl.foundation.progress import console, track
@@ -22,155 +22,213 @@ from segpl.inference.predictor import Predictor, load
 from segpl.rundir import SPLIT_FILE
 
 ACCEPTED_FILE = "accepted.csv"
+"""Which pseudo-labels were accepted, with their expected Dice."""
 ACCEPT = 0.8
-"""The expected Dice from which on a pseudo-label is taken."""
+"""The smallest expected Dice with which a pseudo-label is accepted."""
 
 
 class PseudoLabel(NamedTuple):
-    """What the run makes of an unlabelled case."""
+    """The run's prediction of an unlabelled case."""
 
     label: UInt[np.ndarray, "X Y Z"]
     expected_dice: float
-    """NaN where nothing was found."""
+    """Mean over the regions with a mask; NaN where all masks are empty."""
+
+
+class Decision(NamedTuple):
+    """Whether the pseudo-label of a case was accepted."""
+
+    case: Case
+    expected_dice: float
+    accepted: bool
+
+
+class TrainingCases(NamedTuple):
+    """The cases of a run without its test cases."""
+
+    labelled: list[Case]
+    """With validation cases, because nnU-Net draws folds of its own."""
+    unlabelled: list[Case]
 
 
 @dataclass(frozen=True)
-class Values:
-    """nnU-Net wants label values without gaps: 1, 2, 4 become 1, 2, 3."""
+class LabelNumbering:
+    """Label values without gaps, as nnU-Net needs them: 1, 2, 4 become 1, 2, 3."""
 
     known: tuple[int, ...]
+    """The old values in ascending order."""
 
     @classmethod
-    def of(cls, regions: Sequence[Region]) -> "Values":
-        """All values that a label or a painted mask may hold."""
-        return cls(
-            tuple(sorted({value for region in regions for value in (*region.values, region.paint)}))
-        )
+    def of(cls, regions: Sequence[Region]) -> "LabelNumbering":
+        """The numbering of all values that a label or a predicted mask may hold."""
+        known: set[int] = set()
+        for region in regions:
+            known.update(region.values)
+            known.add(region.paint)
+        return cls(tuple(sorted(known)))
 
-    def __getitem__(self, value: int) -> int:
+    def number(self, value: int) -> int:
+        """The new value of an old one."""
         return self.known.index(value) + 1
 
     def task(self, task: Task) -> Task:
         """The task in the new values."""
         regions = []
         for region in task.regions:
-            renumbered = tuple(self[value] for value in region.values)
-            regions.append(Region(region.name, renumbered, self[region.paint]))
+            values = tuple(self.number(value) for value in region.values)
+            regions.append(Region(region.name, values, self.number(region.paint)))
         return Task(task.channels, tuple(regions))
 
     def label(self, voxels: np.ndarray) -> UInt[np.ndarray, "X Y Z"]:
-        """A label map in the new values."""
-        found, places = np.unique(voxels, return_inverse=True)
-        new = np.array(
-            [self[int(value)] if value else 0 for value in found],
-            np.min_scalar_type(len(self.known)),
-        )
-        return new[places].reshape(voxels.shape)
+        """A label map in the new values; 0 stays 0."""
+        old_values, indices = np.unique(voxels, return_inverse=True)
+        smallest_dtype = np.min_scalar_type(len(self.known))
+        new_values = np.zeros(len(old_values), dtype=smallest_dtype)
+        for index, value in enumerate(old_values):
+            if value != 0:
+                new_values[index] = self.number(int(value))
+        return new_values[indices].reshape(voxels.shape)
 
 
 def export_nnunet(directory: Path, folder: Path, accept: float = ACCEPT) -> Path:
-    """Write `imagesTr`, `labelsTr`, `dataset.json`, and in `accepted.csv` which pseudo-labels went in and why.
+    """Write `imagesTr`, `labelsTr`, `dataset.json` and `accepted.csv`, and return `folder`.
 
-    Labelled and validation cases keep their labels, for nnU-Net draws folds of its own; test cases stay out.
+    Labelled and validation cases keep their labels. An unlabelled case is written with its
+    pseudo-label if the expected Dice is at least `accept`. Test cases are left out.
     """
     predictor = load(directory)
+    task = predictor.task
     dataset = read_dataset(predictor.run.data)
-    if dataset.task != predictor.task:
+    if dataset.task != task:
         raise UserError(
-            f"{dataset.folder} has other channels or regions than {directory} was trained on: mend it."
+            f"{dataset.folder} has other channels or regions than {directory} was trained on: "
+            "restore the data of the training."
         )
-    drawn, unlabelled = _parts(directory, dataset)
-    values = Values.of(predictor.task.regions)
+    cases = training_cases(directory, dataset)
+    numbering = LabelNumbering.of(task.regions)
     with new_folder(folder) as draft:
-        for case in track(drawn, "Copying labelled scans"):
-            scan = _sound(case, predictor.task)
-            assert scan.label, "labelled and validation cases have labels"
-            _write(draft, scan, values.label(scan.label.values[0]))
-        rows = list(_pseudo_labelled(draft, unlabelled, predictor, values, accept))
-        taken = [row["case"] for row in rows if row["accepted"]]
-        columns = ["case", "subject", "expected_dice", "accepted"]
-        write_text(
-            draft / ACCEPTED_FILE,
-            pd.DataFrame(rows, columns=columns).to_csv(index=False, float_format="%.4f"),
-        )
-        cases = [*drawn, *(case for case in unlabelled if case.name in taken)]
+        _write_labelled(draft, cases.labelled, task, numbering)
+        decisions = _write_pseudo_labelled(draft, cases.unlabelled, predictor, numbering, accept)
+        write_text(draft / ACCEPTED_FILE, _decision_table(decisions))
+        accepted = [decision.case for decision in decisions if decision.accepted]
+        written = [*cases.labelled, *accepted]
         method = predictor.run.method.name()
-        said = f"Labels, and pseudo-labels by {method} of segpl: see {ACCEPTED_FILE}."
-        task = values.task(predictor.task)
-        write_description(draft, task, len(cases), **subjects_entry(cases), description=said)
+        write_description(
+            draft,
+            numbering.task(task),
+            len(written),
+            **subjects_entry(written),
+            description=f"Labels, and pseudo-labels by {method} of segpl: see {ACCEPTED_FILE}.",
+        )
     console.print(
-        f"{len(drawn)} labelled cases, and {len(taken)} of {len(rows)} pseudo-labels -> {folder}"
+        f"{len(cases.labelled)} labelled cases and {len(accepted)} of {len(decisions)} "
+        f"pseudo-labels are in {folder}"
     )
     return folder
 
 
-def _parts(directory: Path, dataset: Dataset) -> tuple[list[Case], list[Case]]:
-    """The labelled and validation cases, and the unlabelled ones, as the run drew them."""
+def training_cases(directory: Path, dataset: Dataset) -> TrainingCases:
+    """The cases of `split.json`, as long as the data set still holds all of them."""
     file = directory / SPLIT_FILE
     if not file.is_file():
-        raise UserError(
-            f"{file} is missing, so nobody knows which cases are test cases: train the run again."
-        )
+        raise UserError(f"{file} is missing, so the test cases are not known: train the run again.")
     split = json.loads(file.read_text(encoding="utf-8"))
     known = {case.name: case for case in dataset.training}
-    gone = [
-        name
-        for part in ("labelled", "validation", "unlabelled")
-        for name in split[part]
-        if name not in known
-    ]
-    gone += [
-        name for part in ("labelled", "validation") for name in split[part] if not known[name].label
-    ]
-    if gone:
-        raise UserError(
-            f"{dataset.folder} no longer has {gone[0]} as {directory} was trained on it: put it back."
-        )
-    drawn = [known[name] for part in ("labelled", "validation") for name in split[part]]
-    return drawn, [known[name].unlabelled() for name in split["unlabelled"]]
+    labelled_names = [*split["labelled"], *split["validation"]]
+    unlabelled_names = split["unlabelled"]
+    for name in (*labelled_names, *unlabelled_names):
+        if name not in known:
+            raise _changed_data(name, dataset.folder, directory)
+    for name in labelled_names:
+        if not known[name].label:
+            raise _changed_data(name, dataset.folder, directory)
+    labelled = [known[name] for name in labelled_names]
+    unlabelled = [known[name].unlabelled() for name in unlabelled_names]
+    return TrainingCases(labelled, unlabelled)
 
 
-def _pseudo_labelled(
-    draft: Path, cases: Sequence[Case], predictor: Predictor, values: Values, accept: float
-) -> Iterator[dict[str, Any]]:
-    """Predict each case, write it if it is good enough, and tell."""
+def _changed_data(name: str, folder: Path, directory: Path) -> UserError:
+    return UserError(
+        f"{folder} no longer has {name} as {directory} was trained on it: put it back."
+    )
+
+
+def _write_labelled(
+    folder: Path,
+    cases: Sequence[Case],
+    task: Task,
+    numbering: LabelNumbering,
+) -> None:
+    for case in track(cases, "Copying labelled scans"):
+        scan = _read_checked(case, task)
+        assert scan.label, "labelled and validation cases have labels"
+        _write(folder, scan, numbering.label(scan.label.values[0]))
+
+
+def _write_pseudo_labelled(
+    folder: Path,
+    cases: Sequence[Case],
+    predictor: Predictor,
+    numbering: LabelNumbering,
+    accept: float,
+) -> list[Decision]:
+    """Predict each case, and write it if its pseudo-label is accepted."""
+    decisions = []
     for case in track(cases, "Labelling unlabelled scans"):
-        found = pseudo_label(case, predictor)
-        accepted = found.expected_dice >= accept  # never of NaN
+        prediction = pseudo_label(case, predictor)
+        accepted = prediction.expected_dice >= accept  # never true for NaN
         if accepted:
-            _write(draft, _sound(case, predictor.task), values.label(found.label))
-        yield {
-            "case": case.name,
-            "subject": case.subject,
-            "expected_dice": found.expected_dice,
-            "accepted": accepted,
-        }
+            scan = _read_checked(case, predictor.task)
+            _write(folder, scan, numbering.label(prediction.label))
+        decisions.append(Decision(case, prediction.expected_dice, accepted))
+    return decisions
 
 
 def pseudo_label(case: Case, predictor: Predictor) -> PseudoLabel:
-    """The run's mask of a case on the case's own grid, and its expected Dice over the regions found."""
+    """The run's label map of a case on the case's own grid, and its expected Dice."""
     prediction = predictor.predict_case(case)
-    found = []
+    defined = []
     for numbers in prediction.numbers.values():
         if not np.isnan(numbers.expected_dice):
-            found.append(numbers.expected_dice)
-    expected = float(np.mean(found)) if found else float("nan")
-    return PseudoLabel(prediction.mask, expected)
+            defined.append(numbers.expected_dice)
+    expected_dice = float("nan")
+    if defined:
+        expected_dice = float(np.mean(defined))
+    return PseudoLabel(prediction.mask, expected_dice)
 
 
-def _sound(case: Case, task: Task) -> Scan:
-    scan = read(case)
-    for sentence in complaints(scan, task):
-        raise UserError(sentence)
+def _decision_table(decisions: Sequence[Decision]) -> str:
+    """The content of `accepted.csv`."""
+    rows: list[dict[str, Any]] = []
+    for decision in decisions:
+        rows.append(
+            {
+                "case": decision.case.name,
+                "subject": decision.case.subject,
+                "expected_dice": decision.expected_dice,
+                "accepted": decision.accepted,
+            }
+        )
+    table = pd.DataFrame(rows, columns=["case", "subject", "expected_dice", "accepted"])
+    return table.to_csv(index=False, float_format="%.4f")
+
+
+def _read_checked(case: Case, task: Task) -> Scan:
+    """Read a case; one that does not fit the task is an error."""
+    scan = read_scan(case)
+    for complaint in complaints(scan, task):
+        raise UserError(complaint)
     return scan
 
 
-def _write(draft: Path, scan: Scan, label: UInt[np.ndarray, "X Y Z"]) -> None:
+def _write(folder: Path, scan: Scan, label: UInt[np.ndarray, "X Y Z"]) -> None:
     channels = [_storable(channel) for channel in channels_of(scan.images)]
-    write_case(draft, "Tr", scan.case.name, channels, label, scan.images[0].affine)
+    write_case(folder, "Tr", scan.case.name, channels, label, scan.images[0].affine)
 
 
 def _storable(channel: np.ndarray) -> np.ndarray:
-    """Whole numbers of up to 32 bits stay; what nnU-Net would read as 32-bit floats anyway becomes that."""
-    whole = channel.dtype.kind in "iu" and channel.dtype.itemsize <= 4
-    return channel if whole else channel.astype(np.float32)
+    """Integers of up to 32 bits stay; all else becomes 32-bit floats, as nnU-Net reads it."""
+    is_integer = channel.dtype.kind in "iu"
+    if is_integer and channel.dtype.itemsize <= 4:
+        return channel
+    return channel.astype(np.float32)

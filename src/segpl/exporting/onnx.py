@@ -1,26 +1,19 @@
-"""A run as one ONNX file, checked against PyTorch before it gets its name."""
+"""A run as one ONNX file, checked against PyTorch before it is written."""
 
 import io
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from segpl import __version__
-from segpl.exporting.places import free_file
-from segpl.exporting.program import (
-    TRACED,
-    Trained,
-    check,
-    prediction,
-    read_trained,
-    tracing,
-    windows,
-)
-from segpl.exporting.substitutes import ONNX
-from segpl.exporting.words import preparation
+from segpl.exporting.documentation import describe_preparation
+from segpl.exporting.output_paths import check_new_file
+from segpl.exporting.substitutes import ONNX, tracing
+from segpl.exporting.trained import Trained, prediction_module, read_trained
+from segpl.exporting.verification import tracing_example, verify
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import write_bytes
 from segpl.foundation.named import plain
@@ -31,74 +24,104 @@ if TYPE_CHECKING:
 
 OPSET = 17
 """Old enough for every runtime of the last years; nothing here needs a newer one."""
+INPUT = "image"
+OUTPUT = "probabilities"
 
 
 def export_onnx(directory: Path, file: Path) -> Path:
-    """Write the run's prediction for windows of its patch size, any number of them at once."""
+    """Write the run's prediction for any number of windows of its patch size, and return `file`."""
+    _require_onnx()
+    trained = read_trained(directory)
+    check_new_file(file)
+    model = onnx_model(trained)
+    content = model.SerializeToString()
+    difference = _verify_in_onnxruntime(trained, content)
+    write_bytes(file, content)
+    console.print(f"onnxruntime agrees with PyTorch to {difference:.1g}.")
+    return file
+
+
+def _require_onnx() -> None:
     try:
         import onnx  # noqa: F401
-        import onnxruntime
+        import onnxruntime  # noqa: F401
     except ImportError:
         raise UserError(
             "ONNX files need onnx and onnxruntime: pip install '.[export]' in segpl's folder."
         ) from None
-    trained = read_trained(directory)
-    free_file(file)
-    content = _described(_converted(trained), trained).SerializeToString()
+
+
+def _verify_in_onnxruntime(trained: Trained, content: bytes) -> float:
+    """The largest difference between onnxruntime and PyTorch; an error if it is too large."""
+    import onnxruntime
+
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
 
-    def theirs(image: Tensor) -> Tensor:
-        return torch.from_numpy(session.run(None, {"image": image.numpy()})[0])
+    def predict(image: Tensor) -> Tensor:
+        outputs = session.run(None, {INPUT: image.numpy()})
+        return torch.from_numpy(outputs[0])
 
-    apart = check(trained, theirs, "ONNX")
-    write_bytes(file, content)
-    console.print(f"onnxruntime agrees with PyTorch to {apart:.1g}.")
-    return file
+    return verify(trained, predict, "ONNX")
 
 
-def _converted(trained: Trained) -> bytes:
-    """By a trace: torch's newer exporter takes ten times as long, and knows neither 3D pooling nor all priors."""
+def onnx_model(trained: Trained) -> "onnx.ModelProto":
+    """The prediction as an ONNX model, with what its user must know in its metadata."""
+    import onnx
+
+    model = onnx.load_model_from_string(_trace(trained))
+    _set_output_shape(model, (len(trained.task.regions), *trained.run.patch))
+    model.doc_string = (
+        "Prepared windows in, a probability per region out; the mask is where it exceeds 0.5."
+    )
+    properties = {}
+    for name, value in _metadata(trained).items():
+        properties[name] = json.dumps(plain(value))
+    onnx.helper.set_model_props(model, properties)
+    onnx.checker.check_model(model)
+    return model
+
+
+def _trace(trained: Trained) -> bytes:
+    """Convert by a trace.
+
+    torch's newer exporter takes ten times as long, and supports neither 3D pooling nor all priors.
+    """
     content = io.BytesIO()
-    batch = {0: "batch"}
+    batch_axis = {0: "batch"}
+    example = tracing_example(trained)
     with tracing(ONNX):
         torch.onnx.export(
-            prediction(trained),
-            (next(windows(trained, TRACED)),),
+            prediction_module(trained),
+            (example,),
             content,  # type: ignore[arg-type]
             dynamo=False,
             opset_version=OPSET,
-            input_names=["image"],
-            output_names=["probabilities"],
-            dynamic_axes={"image": batch, "probabilities": batch},
+            input_names=[INPUT],
+            output_names=[OUTPUT],
+            dynamic_axes={INPUT: batch_axis, OUTPUT: batch_axis},
         )
     return content.getvalue()
 
 
-def _described(content: bytes, trained: Trained) -> "onnx.ModelProto":
-    """The model with the sizes of its output, which a trace forgets, and what whoever runs it must know, as JSON."""
-    import onnx
+def _set_output_shape(model: "onnx.ModelProto", shape: tuple[int, ...]) -> None:
+    """Set the sizes after the batch axis, which a trace does not keep."""
+    axes = model.graph.output[0].type.tensor_type.shape.dim[1:]
+    for axis, size in zip(axes, shape, strict=True):
+        axis.dim_value = size
 
-    run, task = trained.run, trained.task
-    notes = {
+
+def _metadata(trained: Trained) -> dict[str, Any]:
+    """What one must know to prepare scans for the model and to read its output."""
+    run = trained.run
+    task = trained.task
+    return {
         "channels": task.channels,
         "regions": task.regions,
         "patch": run.patch,
         "spacing": run.spacing,
         "window": run.window,
         "orientation": run.orientation,
-        "preparation": preparation(trained),
+        "preparation": describe_preparation(trained),
         "method": run.method.name(),
         "segpl": __version__,
     }
-    model = onnx.load_model_from_string(content)
-    sizes = model.graph.output[0].type.tensor_type.shape.dim[1:]
-    for axis, size in zip(sizes, (len(task.regions), *run.patch), strict=True):
-        axis.dim_value = size
-    model.doc_string = (
-        "Prepared windows in, a probability per region out; the mask is where it exceeds 0.5."
-    )
-    onnx.helper.set_model_props(
-        model, {name: json.dumps(plain(value)) for name, value in notes.items()}
-    )
-    onnx.checker.check_model(model)
-    return model

@@ -1,5 +1,6 @@
-"""Operations that exchange formats do not know, said in ones that they do."""
+"""Substitutes for operations that exchange formats do not support, made of ones that they do."""
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import pi, sqrt
@@ -12,95 +13,149 @@ from torch.distributions import Distribution
 from torch.nn.functional import adaptive_avg_pool2d, adaptive_avg_pool3d, softplus
 from torch.overrides import TorchFunctionMode
 
-from segpl.em.thresholds import EDGE, BetaPosterior
+from segpl.em.posteriors import EDGE, BetaPosterior
 
 POINTS = 2048
-"""Of the grid on which a Beta distribution is added up."""
+"""Points of the grid on which a Beta distribution is summed."""
+WINITZKI = 0.147
+"""The constant of Winitzki's approximation of the inverse error function."""
 
 
 def beta_quantile(self: BetaPosterior, level: Float[Tensor, "B K"]) -> Float[Tensor, "B K"]:
-    """Beta's quantile without scipy: its density on a grid of logits, added up and read off at the level.
+    """The quantile of a Beta distribution without scipy.
 
-    The density of a logit u is proportional to t^a (1 - t)^b: smooth for all shapes, with a deviation near
-    (1/a + 1/b)^(1/2) and tails that fall as exp(a u) and exp(-b u).
+    The density is summed on a grid of logits, and the sum is interpolated at `level`. With
+    t = sigmoid(u), the density of a logit u is proportional to t^a (1 - t)^b, which is smooth for
+    all a and b.
     """
-    a, b = self.beta.concentration1[..., None], self.beta.concentration0[..., None]
-    middle, deviation = (a / b).log(), (1 / a + 1 / b).sqrt()
-    low, high = middle - 12 * deviation - 25 / a, middle + 12 * deviation + 25 / b
-    steps = (
-        torch.ones_like(a).expand(*a.shape[:-1], POINTS).cumsum(-1) / POINTS
-    )  # made of a: it lives where a lives
-    u = low + (high - low) * steps
-    mass = (-a * softplus(-u) - b * softplus(u)).softmax(-1)
-    below = mass.cumsum(-1) - mass / 2
-    place = (below < level[..., None]).sum(-1, keepdim=True).clamp(1, POINTS - 1)
-    (u_0, u_1), (p_0, p_1) = (
-        [each.gather(-1, place - 1), each.gather(-1, place)] for each in (u, below)
-    )
-    found = u_0 + (u_1 - u_0) * (level[..., None] - p_0) / (p_1 - p_0)
-    return found[..., 0].sigmoid().clamp(EDGE, 1 - EDGE)
+    a = self.beta.concentration1[..., None]
+    b = self.beta.concentration0[..., None]
+    level = level[..., None]
+    u = _logit_grid(a, b)
+    log_density = -a * softplus(-u) - b * softplus(u)
+    mass = log_density.softmax(-1)
+    cumulative = mass.cumsum(-1) - mass / 2
+
+    points_below = (cumulative < level).sum(-1, keepdim=True)
+    right = points_below.clamp(1, POINTS - 1)
+    left = right - 1
+    u_0 = u.gather(-1, left)
+    u_1 = u.gather(-1, right)
+    p_0 = cumulative.gather(-1, left)
+    p_1 = cumulative.gather(-1, right)
+    logit = u_0 + (u_1 - u_0) * (level - p_0) / (p_1 - p_0)
+    quantile = logit[..., 0].sigmoid()
+    return quantile.clamp(EDGE, 1 - EDGE)
+
+
+def _logit_grid(a: Float[Tensor, "B K 1"], b: Float[Tensor, "B K 1"]) -> Float[Tensor, "B K N"]:
+    """POINTS logits that cover nearly all of Beta(a, b).
+
+    The standard deviation of a logit is near (1/a + 1/b)^(1/2), and the tails fall as exp(a u) and
+    exp(-b u).
+    """
+    centre = (a / b).log()
+    deviation = (1 / a + 1 / b).sqrt()
+    low = centre - 12 * deviation - 25 / a
+    high = centre + 12 * deviation + 25 / b
+    # Derived from `a`, so that a traced program makes it on whatever device `a` is on.
+    ones = torch.ones_like(a).expand(*a.shape[:-1], POINTS)
+    steps = ones.cumsum(-1) / POINTS
+    return low + (high - low) * steps
 
 
 def erfinv(y: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """The inverse of the error function: Winitzki's approximation, then two steps of Newton's method."""
-    tail = (1 - y * y).log()
-    bend = 2 / (pi * 0.147) + tail / 2
-    x = y.sign() * ((bend * bend - tail / 0.147).sqrt() - bend).sqrt()
+    """The inverse error function: Winitzki's approximation and two steps of Newton's method."""
+    log_term = (1 - y * y).log()
+    offset = 2 / (pi * WINITZKI) + log_term / 2
+    root = (offset * offset - log_term / WINITZKI).sqrt()
+    x = y.sign() * (root - offset).sqrt()
     for _ in range(2):
-        x = x - (x.erf() - y) * (sqrt(pi) / 2) * (x * x).exp()
+        error = x.erf() - y
+        x = x - error * (sqrt(pi) / 2) * (x * x).exp()
     return x
 
 
 def average_pool(
-    x: Float[Tensor, "B C *space"], size: Sequence[int | Tensor]
+    x: Float[Tensor, "B C *space"],
+    size: Sequence[int | Tensor],
 ) -> Float[Tensor, "B C *small"]:
-    """Adaptive average pooling as a product with a matrix along each axis; in a trace, sizes are tensors."""
-    for axis, (before, after) in enumerate(
-        zip(map(int, x.shape[2:]), map(int, size), strict=True), start=2
-    ):
-        shares = torch.zeros(before, after)
-        for place in range(after):
-            start, end = place * before // after, -(-(place + 1) * before // after)
-            shares[start:end, place] = 1 / (end - start)
-        x = (x.transpose(axis, -1) @ shares).transpose(axis, -1)
+    """Adaptive average pooling as a product with a matrix along each axis."""
+    # In a trace, sizes are tensors: int() makes constants of them.
+    old_sizes = [int(length) for length in x.shape[2:]]
+    new_sizes = [int(length) for length in size]
+    for index, (old_size, new_size) in enumerate(zip(old_sizes, new_sizes, strict=True)):
+        axis = index + 2
+        matrix = _pooling_matrix(old_size, new_size)
+        pooled = x.transpose(axis, -1) @ matrix
+        x = pooled.transpose(axis, -1)
     return x
 
 
+def _pooling_matrix(old_size: int, new_size: int) -> Float[Tensor, "old new"]:
+    """The share of each old voxel in each new one, with the bins of torch's adaptive pooling."""
+    shares = torch.zeros(old_size, new_size)
+    for index in range(new_size):
+        start = index * old_size // new_size
+        end = -(-(index + 1) * old_size // new_size)  # rounded up
+        shares[start:end, index] = 1 / (end - start)
+    return shares
+
+
 def new_tensor(like: Tensor, values: Sequence[float]) -> Float[Tensor, " N"]:
-    """A tensor of these numbers made of the other one, so that it lives where that lives, whatever the device."""
+    """A tensor of `values` that a traced program makes on the device of `like`."""
     return torch.stack([like.new_full((), value) for value in values])
 
 
 PORTABLE: dict[Callable, Callable] = {Tensor.new_tensor: new_tensor}
-"""What binds a program to the device that it was made on."""
+"""Substitutes for operations that bind a program to the device that it was traced on."""
 ONNX: dict[Callable, Callable] = {
     **PORTABLE,
     torch.erfinv: erfinv,
     adaptive_avg_pool2d: average_pool,
     adaptive_avg_pool3d: average_pool,
 }
-"""What ONNX has no operation for."""
+"""Substitutes for operations that ONNX does not have."""
 
 
 class Substituting(TorchFunctionMode):
-    """While it is entered, torch takes other functions in place of some of its own."""
+    """While it is active, torch calls the substitutes in place of its own functions."""
 
     def __init__(self, substitutes: dict[Callable, Callable]):
         super().__init__()
         self.substitutes = substitutes
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return self.substitutes.get(func, func)(*args, **(kwargs or {}))
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: Any = (),
+        kwargs: Any = None,
+    ) -> Any:
+        function = self.substitutes.get(func, func)
+        return function(*args, **(kwargs or {}))
 
 
 @contextmanager
-def by_torch_alone() -> Iterator[None]:
-    """While it is entered, predictions are made of torch's operations alone, and distributions trust their numbers."""
-    quantile, validates = BetaPosterior.quantile, Distribution._validate_args
+def torch_operations_only() -> Iterator[None]:
+    """Meanwhile, predictions consist of torch operations alone: no scipy, no argument checks."""
+    quantile = BetaPosterior.quantile
+    validate_args = Distribution._validate_args
     BetaPosterior.quantile = beta_quantile  # type: ignore[method-assign]
     Distribution.set_default_validate_args(False)
     try:
         yield
     finally:
         BetaPosterior.quantile = quantile  # type: ignore[method-assign]
-        Distribution.set_default_validate_args(validates)
+        Distribution.set_default_validate_args(validate_args)
+
+
+@contextmanager
+def tracing(substitutes: dict[Callable, Callable]) -> Iterator[None]:
+    """Meanwhile, a trace sees only what can be exported.
+
+    Its warnings are not shown, because every program is verified after it is traced.
+    """
+    with torch_operations_only(), Substituting(substitutes), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

@@ -1,1 +1,1 @@
-"""What everything else stands on: errors, files, seeded draws, progress and provenance."""
+"""What all other packages build on: errors, files, seeded draws, progress and provenance."""

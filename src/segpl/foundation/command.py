@@ -1,4 +1,4 @@
-"""The command that the user gave, for the records of what came of it. Quick to import, for `--help`."""
+"""The command line that is being executed, for provenance records. Imports nothing slow."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ _command: ContextVar[Sequence[str]] = ContextVar("command", default=())
 
 @contextmanager
 def started_by(command: Sequence[str]) -> Iterator[None]:
-    """Note the command: what is made inside this block came from it."""
+    """Record `command` as the origin of everything that is made inside this block."""
     token = _command.set(command)
     try:
         yield
@@ -18,5 +18,5 @@ def started_by(command: Sequence[str]) -> Iterator[None]:
 
 
 def current_command() -> list[str]:
-    """The words of the command at work, none where a program calls segpl."""
+    """The arguments of the current command; empty when a Python program calls segpl."""
     return list(_command.get())

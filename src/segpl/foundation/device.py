@@ -1,4 +1,4 @@
-"""Where the networks run: the one place that decides it."""
+"""Where networks run. Only this module decides it."""
 
 import torch
 
@@ -9,12 +9,12 @@ def has_gpu() -> bool:
 
 
 def choose_device(name: str = "auto") -> torch.device:
-    """The device of this name; for `auto` the GPU if there is one, and the processor otherwise."""
+    """The device of this name; for `auto` the GPU if there is one, and the CPU otherwise."""
     if name == "auto":
         name = "cuda" if has_gpu() else "cpu"
     return torch.device(name)
 
 
 def device_name() -> str:
-    """What the device is called in records: the GPU's model, or cpu."""
+    """The name of the device in records: the GPU's model, or cpu."""
     return torch.cuda.get_device_name() if has_gpu() else "cpu"

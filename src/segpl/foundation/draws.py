@@ -1,7 +1,7 @@
-"""Randomness as pure functions: a number drawn for an image or a step depends on its seed alone.
+"""Randomness as pure functions: what is drawn for an image or a step depends on its seed alone.
 
-Hence a run resumes exactly without saved random states, two processes draw what one would have drawn, and any step can
-be replayed alone.
+So a run resumes exactly without saved random states, two processes draw what one process would
+have drawn, and any step can be replayed alone.
 """
 
 from enum import IntEnum
@@ -13,12 +13,12 @@ from torch import Tensor
 
 
 class Stream(IntEnum):
-    """What randomness is for: what one purpose draws never moves what another draws."""
+    """Independent sequences of random numbers of a run: drawing from one never changes another."""
 
     SPLIT = 0
-    LABELLED_TURN = 1
+    LABELLED_ORDER = 1
     LABELLED_CROP = 2
-    UNLABELLED_TURN = 3
+    UNLABELLED_ORDER = 3
     UNLABELLED_CROP = 4
     METHOD = 5
     TORCH = 6
@@ -26,14 +26,17 @@ class Stream(IntEnum):
     VIEW = 8
     SLICES = 9
     FOREGROUND = 10
-    PARTNER_TURN = 11
+    PARTNER_ORDER = 11
     PARTNER_CROP = 12
     PARTNER_VIEW = 13
     UNLABELLED_VIEW = 14
 
 
 class Purpose(IntEnum):
-    """What a number is drawn for: an image has one seed a step, and each purpose its own numbers from it."""
+    """What a number is drawn for.
+
+    An image has one seed in each step; every purpose gets its own numbers from that seed.
+    """
 
     THRESHOLD = 0
     VIEW = 1
@@ -53,29 +56,36 @@ class Purpose(IntEnum):
 
 
 def generator(*key: int) -> np.random.Generator:
-    """The generator that belongs to a key such as (seed, purpose, step)."""
+    """The generator that belongs to a key such as (seed, stream, step)."""
     return np.random.default_rng(key)
 
 
 def seeds(*key: int, count: int) -> Int[Tensor, " count"]:
     """`count` seeds, one for each image of the step that the key names."""
-    return torch.from_numpy(generator(*key).integers(2**62, size=count))
+    drawn = generator(*key).integers(2**62, size=count)
+    return torch.from_numpy(drawn)
 
 
 def uniform(seeds: Int[Tensor, " B"], *shape: int, purpose: Purpose) -> Float[Tensor, "B *shape"]:
-    """Uniform numbers in [0, 1), of one shape for each image, from the image's own seed."""
-    return _stack(
-        [generator(int(seed), purpose).random(shape, np.float32) for seed in seeds], seeds, shape
-    )
+    """Uniform numbers in [0, 1), an array of `shape` for each image, from the image's own seed."""
+    rows = []
+    for seed in seeds:
+        draw = generator(int(seed), purpose)
+        rows.append(draw.random(shape, np.float32))
+    return _stack(rows, shape).to(seeds.device)
 
 
 def normal(seeds: Int[Tensor, " B"], *shape: int, purpose: Purpose) -> Float[Tensor, "B *shape"]:
-    """Standard normal numbers, of one shape for each image, from the image's own seed."""
-    rows = [generator(int(seed), purpose).standard_normal(shape, np.float32) for seed in seeds]
-    return _stack(rows, seeds, shape)
+    """Standard normal numbers, an array of `shape` for each image, from the image's own seed."""
+    rows = []
+    for seed in seeds:
+        draw = generator(int(seed), purpose)
+        rows.append(draw.standard_normal(shape, np.float32))
+    return _stack(rows, shape).to(seeds.device)
 
 
-def _stack(rows: list[np.ndarray], seeds: Tensor, shape: tuple[int, ...]) -> Tensor:
-    return torch.from_numpy(np.stack(rows) if rows else np.empty((0, *shape), np.float32)).to(
-        seeds.device
-    )
+def _stack(rows: list[np.ndarray], shape: tuple[int, ...]) -> Tensor:
+    """The rows as one tensor; np.stack refuses an empty list, so no row is a case of its own."""
+    if not rows:
+        return torch.empty(0, *shape, dtype=torch.float32)
+    return torch.from_numpy(np.stack(rows))

@@ -1,23 +1,23 @@
-"""The error a user can act on. It stands alone so that the command line can catch it without importing torch."""
+"""The error that a user can correct. Importing it is fast: the command line catches it always."""
 
-Place = tuple[str | int, ...]
-"""The way to a setting: keys of mappings and, counted from 0, numbers of list items."""
+KeyPath = tuple[str | int, ...]
+"""Path to a setting: keys of mappings and indices of list items, counted from 0."""
 
 
 class UserError(Exception):
-    """Something the user can put right: one sentence that names the file and the remedy (exit code 2).
+    """A mistake in the user's input: one sentence that names the file and the remedy (exit code 2).
 
-    `where` is the way to the setting at fault, as far as whoever found the mistake knows it.
+    `where` is the path to the wrong setting, as far as it is known.
     """
 
-    def __init__(self, message: str, where: Place = ()):
+    def __init__(self, message: str, where: KeyPath = ()):
         super().__init__(message)
         self.where = where
 
     def within(self, *keys: str | int) -> "UserError":
-        """The same error of settings that are part of others, under these keys."""
+        """The same error, for settings that are nested in others under these keys."""
         return UserError(str(self), (*keys, *self.where))
 
-    def said_of(self, source: str) -> "UserError":
-        """The same error, with the name of what holds the settings before its sentence."""
+    def prefixed_with(self, source: str) -> "UserError":
+        """The same error, with the name of the file or object that holds the settings in front."""
         return UserError(f"{source}: {self}", self.where)

@@ -1,4 +1,4 @@
-"""Files and folders that are never seen half written: a kill leaves the old one or the new one."""
+"""Atomic writes of files and folders: after a kill there is the old version or the new one."""
 
 import gzip
 import os
@@ -16,76 +16,90 @@ if TYPE_CHECKING:
     import numpy as np
 
 DRAFT = ".part-"
-"""How the names of drafts begin. They are hidden, and keep the ending by which libraries choose a
-format."""
+"""Prefix of the names of drafts. It hides them, and libraries still see the file's extension."""
 
 
 @contextmanager
 def draft(target: Path) -> Iterator[Path]:
     """Yield a path beside `target` to write a file or a folder to; it becomes `target` at the end.
 
-    The content reaches the disk before the rename, so a power cut leaves the old target or the whole
-    new one. If the block or the rename fails, the draft is removed and the target stays as it was.
-    An `OSError` becomes a `UserError` that names the target. A folder can replace an empty one only.
+    The content reaches the disk before the rename, so a power cut leaves the old target or the
+    whole new one. If the block or the rename fails, the draft is removed and the target stays as
+    it was. An `OSError` becomes a `UserError` that names the target. A folder can only replace an
+    empty folder.
     """
-    place = target.with_name(f"{DRAFT}{secrets.token_hex(4)}-{target.name}")
+    random_part = secrets.token_hex(4)
+    temporary = target.with_name(f"{DRAFT}{random_part}-{target.name}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        yield place
-        _sync(place)
-        if place.is_dir() and target.is_dir():
-            target.rmdir()  # not every system replaces a folder, not even an empty one
-        place.replace(target)
+        yield temporary
+        _sync(temporary)
+        if temporary.is_dir() and target.is_dir():
+            target.rmdir()  # some systems refuse to replace a folder, even an empty one
+        temporary.replace(target)
         _sync_folder(target.parent)
     except OSError as error:
         reason = error.strerror or error
         raise UserError(
-            f"{target} cannot be written ({reason}): make room there, or choose another place."
+            f"{target} cannot be written ({reason}): make room there, or choose another folder."
         ) from error
     finally:
-        _remove(place)
+        _remove(temporary)
 
 
 def write_bytes(file: Path, content: bytes) -> None:
-    """Write a file as a whole, and its folder if need be."""
+    """Write a file atomically; its folder is made if it does not exist."""
     if file.is_dir():
         raise UserError(f"{file} is a folder: give the name of a file.")
-    with draft(file) as place:
-        place.write_bytes(content)
+    with draft(file) as temporary:
+        temporary.write_bytes(content)
 
 
 def write_text(file: Path, text: str) -> None:
-    """Write a text file in UTF-8 as a whole, with line ends as they are in `text`."""
+    """Write a UTF-8 text file atomically, with the line ends that `text` has."""
     write_bytes(file, text.encode())
 
 
 def write_nifti(file: Path, voxels: "np.ndarray", affine: "np.ndarray") -> None:
-    """A compressed NIfTI image in millimetres, without a time stamp: the same voxels are the same bytes."""
-    from nibabel.nifti1 import (
-        Nifti1Image,
-    )  # slow to import, and the phantoms' help needs none of it
+    """Write a compressed NIfTI image in millimetres.
+
+    There is no time stamp in it, so equal voxels give equal bytes.
+    """
+    # nibabel is slow to import, and `segpl phantom --help` imports this module.
+    from nibabel.nifti1 import Nifti1Image
 
     image = Nifti1Image(voxels, affine)
     image.header.set_xyzt_units("mm")
-    write_bytes(file, gzip.compress(image.to_bytes(), compresslevel=1, mtime=0))
+    content = gzip.compress(image.to_bytes(), compresslevel=1, mtime=0)
+    write_bytes(file, content)
 
 
 def file_name(name: str) -> str:
-    """A case's name as a file may be called: what a file system would stumble over becomes %2F and the like."""
-    return re.sub(r'[/\\:*?"<>|%\x00-\x1f]|^\.', lambda found: f"%{ord(found[0]):02X}", name)
+    """A case's name as a safe file name: characters that a file system forbids become %2F etc."""
+    forbidden = r'[/\\:*?"<>|%\x00-\x1f]|^\.'
+    return re.sub(forbidden, _percent_encoded, name)
 
 
-def _sync(place: Path) -> None:
+def _percent_encoded(match: re.Match[str]) -> str:
+    return f"%{ord(match[0]):02X}"
+
+
+def _sync(path: Path) -> None:
     """Wait until a file, or all files of a folder, are on the disk."""
-    files = [file for file in place.rglob("*") if file.is_file()] if place.is_dir() else [place]
-    for file in files:
-        with file.open("r+b") as stream:  # Windows syncs only what may be written
+    for file in _files_of(path):
+        with file.open("r+b") as stream:  # Windows can only sync files that are open for writing
             os.fsync(stream.fileno())
 
 
+def _files_of(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    return [file for file in path.rglob("*") if file.is_file()]
+
+
 def _sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk, where the system can do so."""
-    with suppress(OSError):  # Windows opens no folders
+    """Wait until the names in a folder are on the disk, if the system supports it."""
+    with suppress(OSError):  # Windows cannot open folders
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -93,10 +107,10 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _remove(place: Path) -> None:
-    """Remove a draft that is still there; where nothing can be written, nothing can be removed."""
+def _remove(path: Path) -> None:
+    """Remove a draft if it still exists; on a read-only disk there is nothing to remove."""
     with suppress(OSError):
-        if place.is_dir():
-            shutil.rmtree(place)
+        if path.is_dir():
+            shutil.rmtree(path)
         else:
-            place.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)

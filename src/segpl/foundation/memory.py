@@ -1,4 +1,4 @@
-"""How much memory this process holds, on any system."""
+"""How much memory the machine has left and this process uses, on any operating system."""
 
 from threading import Event, Thread
 from types import TracebackType
@@ -6,52 +6,56 @@ from types import TracebackType
 import psutil
 
 INTERVAL = 0.005
-"""Seconds between two looks at the memory."""
+"""Seconds between two measurements of the peak."""
 
 
-def free() -> int:
-    """Bytes that can be had now, with those that the system lends to files and takes back at once."""
+def available_bytes() -> int:
+    """Memory that a program can still get, including file caches that the system can drop."""
     return int(psutil.virtual_memory().available)
 
 
-def held() -> int:
-    """Bytes that this process holds."""
+def resident_bytes() -> int:
+    """Memory that this process occupies."""
     return int(psutil.Process().memory_info().rss)
 
 
-def held_without_files() -> int:
-    """The same without the pages of mapped files where the system tells them apart, as Linux does."""
+def resident_bytes_without_files() -> int:
+    """Memory that this process occupies, without pages of mapped files.
+
+    Only some systems, such as Linux, report those pages; elsewhere they are included.
+    """
     memory = psutil.Process().memory_info()
-    return int(memory.rss - getattr(memory, "shared", 0))
+    shared = getattr(memory, "shared", 0)
+    return int(memory.rss - shared)
 
 
 class PeakMemory:
-    """Watches how much memory the process holds: `bytes` is the most between start and stop.
+    """Measures the peak memory of this process: `bytes` is the maximum between start and stop.
 
-    Systems differ in what they remember of the peak, so a thread looks 200 times a second. A shorter
-    peak may be missed.
+    Operating systems record peaks in different ways, so a thread measures 200 times a second
+    instead. It can miss a shorter peak.
     """
 
     def __init__(self) -> None:
         self.bytes = 0
-        self._done = Event()
+        self._stopped = Event()
         self._thread: Thread | None = None
 
     def start(self) -> None:
-        """Begin to watch."""
-        self._look()
-        self._done.clear()
-        self._thread = Thread(target=self._watch, daemon=True)
+        """Begin to measure."""
+        self._measure()
+        self._stopped.clear()
+        self._thread = Thread(target=self._measure_repeatedly, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Look once more, and watch no longer. To stop twice does no harm."""
+        """Measure a last time and stop. A second call has no effect."""
         if self._thread is None:
             return
-        self._done.set()
+        self._stopped.set()
         self._thread.join()
         self._thread = None
-        self._look()
+        self._measure()
 
     def __enter__(self) -> "PeakMemory":
         self.start()
@@ -65,9 +69,9 @@ class PeakMemory:
     ) -> None:
         self.stop()
 
-    def _watch(self) -> None:
-        while not self._done.wait(INTERVAL):
-            self._look()
+    def _measure_repeatedly(self) -> None:
+        while not self._stopped.wait(INTERVAL):
+            self._measure()
 
-    def _look(self) -> None:
-        self.bytes = max(self.bytes, held())
+    def _measure(self) -> None:
+        self.bytes = max(self.bytes, resident_bytes())

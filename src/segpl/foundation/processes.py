@@ -1,4 +1,4 @@
-"""Which of how many processes this one is: alone, started by Lightning, by torchrun or by SLURM."""
+"""How many processes train together and which one this is: alone, Lightning, torchrun or SLURM."""
 
 import os
 from enum import Enum
@@ -6,9 +6,12 @@ from typing import NamedTuple
 
 from segpl.foundation.errors import UserError
 
+RANK_VARIABLES = ("RANK", "LOCAL_RANK", "SLURM_PROCID")
+"""Environment variables with the number of this process, the most general first."""
+
 
 class Processes(NamedTuple):
-    """How many take part in a training."""
+    """How many processes take part in a training."""
 
     devices: int
     """On each node."""
@@ -18,55 +21,68 @@ class Processes(NamedTuple):
 ALONE = Processes(1, 1)
 
 
-def is_first() -> bool:
-    """Whether this process is the one that writes files and speaks."""
-    ranks = (os.environ.get(name) for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
-    return (
-        next((rank for rank in ranks if rank is not None), "0") == "0"
-        and os.environ.get("NODE_RANK", "0") == "0"
-    )
-
-
-def taking_part(devices: int | None, nodes: int | None) -> Processes:
-    """What was asked for or, where nothing was, what torchrun or SLURM started; one process otherwise."""
-    launched = _launched()
-    wanted = Processes(devices or launched.devices, nodes or launched.nodes)
-    if launched != ALONE and wanted != launched:
-        raise UserError(
-            f"--devices {wanted.devices} --nodes {wanted.nodes} does not fit what was started, {launched.devices} "
-            f"processes on each of {launched.nodes} nodes: leave both out."
-        )
-    return wanted
-
-
 class Launcher(Enum):
-    """Who started this process together with others."""
+    """What started this process together with others."""
 
     NONE = "none"
     TORCHRUN = "torchrun"
     SLURM = "SLURM"
 
 
+def is_first() -> bool:
+    """Whether this is the one process that writes files and prints."""
+    node_rank = os.environ.get("NODE_RANK", "0")
+    return _rank() == "0" and node_rank == "0"
+
+
+def _rank() -> str:
+    for name in RANK_VARIABLES:
+        if name in os.environ:
+            return os.environ[name]
+    return "0"
+
+
+def requested_processes(devices: int | None, nodes: int | None) -> Processes:
+    """The numbers given by the user or else by torchrun or SLURM; one process otherwise."""
+    launched = _launched_processes()
+    requested = Processes(devices or launched.devices, nodes or launched.nodes)
+    if launched != ALONE and requested != launched:
+        raise UserError(
+            f"--devices {requested.devices} --nodes {requested.nodes} does not match what was "
+            f"started, {launched.devices} processes on each of {launched.nodes} nodes: "
+            "leave both out."
+        )
+    return requested
+
+
 def launcher() -> Launcher:
-    """A job of SLURM may have many tasks: only what srun started is one of several."""
+    """What started this process.
+
+    A SLURM job may have several tasks while this process runs alone in its batch script; only
+    processes started by srun belong together.
+    """
     if "TORCHELASTIC_RUN_ID" in os.environ:
         return Launcher.TORCHRUN
-    return Launcher.SLURM if int(os.environ.get("SLURM_STEP_NUM_TASKS", 1)) > 1 else Launcher.NONE
+    if int(os.environ.get("SLURM_STEP_NUM_TASKS", 1)) > 1:
+        return Launcher.SLURM
+    return Launcher.NONE
 
 
-def _launched() -> Processes:
+def _launched_processes() -> Processes:
     match launcher():
         case Launcher.TORCHRUN:
-            here, all_of_them = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
-            return Processes(here, all_of_them // here)
+            on_this_node = int(os.environ["LOCAL_WORLD_SIZE"])
+            total = int(os.environ["WORLD_SIZE"])
+            return Processes(on_this_node, total // on_this_node)
         case Launcher.SLURM:
-            if "SLURM_NTASKS_PER_NODE" not in os.environ:
-                raise UserError(
-                    "SLURM was asked for tasks, and not how many a node: give srun --ntasks-per-node."
-                )
-            tasks, nodes = (
-                int(os.environ.get(f"SLURM_STEP_NUM_{what}", 1)) for what in ("TASKS", "NODES")
-            )
-            return Processes(tasks // nodes, nodes)
+            return _slurm_processes()
         case Launcher.NONE:
             return ALONE
+
+
+def _slurm_processes() -> Processes:
+    if "SLURM_NTASKS_PER_NODE" not in os.environ:
+        raise UserError("SLURM does not know the tasks per node: add --ntasks-per-node to srun.")
+    tasks = int(os.environ.get("SLURM_STEP_NUM_TASKS", 1))
+    nodes = int(os.environ.get("SLURM_STEP_NUM_NODES", 1))
+    return Processes(tasks // nodes, nodes)

@@ -10,18 +10,27 @@ from segpl.foundation.processes import is_first
 
 T = TypeVar("T")
 
-console = Console(stderr=True, highlight=False, soft_wrap=True, quiet=not is_first())
+console = Console(
+    stderr=True,
+    highlight=False,
+    soft_wrap=True,
+    quiet=not is_first(),
+)
 
 
 def track(items: Sequence[T], description: str) -> Iterable[T]:
-    """The items one by one, with a bar that goes away at the end; silent where nobody watches."""
-    return rich_track(
-        items, description, console=console, transient=True, disable=not console.is_terminal
-    )
+    """Iterate over `items` with a progress bar, which disappears at the end.
+
+    Where standard error is not a terminal nothing is shown.
+    """
+    silent = not console.is_terminal
+    return rich_track(items, description, console=console, transient=True, disable=silent)
 
 
-def in_words(seconds: float) -> str:
-    """A time as people say it."""
+def format_duration(seconds: float) -> str:
+    """A duration in seconds, minutes or hours: `89 s`, `10 min`, `2.0 h`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

@@ -1,4 +1,4 @@
-"""Where a result came from: the command, the data, the versions, the machine, and the program itself."""
+"""Where a result came from: command, data, package versions, machine and segpl's own code."""
 
 import hashlib
 import json
@@ -9,42 +9,61 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from segpl.foundation.command import current_command
 from segpl.foundation.files import write_text
 
+PACKAGES = ("segpl", "torch", "lightning", "monai", "numpy", "nibabel")
+
 
 def write_provenance(file: Path, data: Path, equivalent: Sequence[str]) -> None:
-    """Where a run came from: versions, machine, command, time, data; one more entry each time it goes on.
+    """Append an entry to the provenance file of a run; a resumed run has several entries.
 
-    For a run that a program made, `equivalent` is the command that makes it again.
+    `equivalent` is the command that repeats the run; it is recorded when a Python program and not
+    the command line made the run.
     """
-    before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else []
-    packages = ("segpl", "torch", "lightning", "monai", "numpy", "nibabel")
-    contents = {
-        "command": current_command() or list(equivalent),
+    entries = []
+    if file.is_file():
+        entries = json.loads(file.read_text(encoding="utf-8"))
+    command = current_command() or list(equivalent)
+    entries.append(_entry(command, data))
+    write_text(file, json.dumps(entries, indent=2) + "\n")
+
+
+def _entry(command: list[str], data: Path) -> dict[str, Any]:
+    return {
+        "command": command,
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "code": code_hash(),
-        "packages": {name: version(name) for name in packages},
+        "packages": {name: version(name) for name in PACKAGES},
         "machine": {"system": platform.platform(), "processors": os.cpu_count()},
         "data": {"folder": str(data), "fingerprint": _fingerprint(data)},
     }
-    write_text(file, json.dumps([*before, contents], indent=2) + "\n")
 
 
-def _fingerprint(folder: Path) -> str:
-    """A hash of the names and sizes of all files: cheap, and it changes when a file is added, removed or resized."""
-    folder = folder if folder.is_dir() else folder.parent  # a manifest may be named itself
-    files = sorted(file for file in folder.rglob("*") if file.is_file())
-    lines = (f"{file.relative_to(folder).as_posix()} {file.stat().st_size}\n" for file in files)
-    return "sha256:" + hashlib.sha256("".join(lines).encode()).hexdigest()
+def _fingerprint(data: Path) -> str:
+    """A hash of the names and sizes of all files of a data set.
+
+    It is fast, and changes when a file is added, removed or resized.
+    """
+    folder = data if data.is_dir() else data.parent  # the data may be given as a manifest file
+    lines = []
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            name = file.relative_to(folder).as_posix()
+            size = file.stat().st_size
+            lines.append(f"{name} {size}\n")
+    digest = hashlib.sha256("".join(lines).encode())
+    return f"sha256:{digest.hexdigest()}"
 
 
 def code_hash() -> str:
-    """A hash of this program, to tell apart what one version number may stand for while it is worked on."""
+    """A hash of segpl's source code: it distinguishes states of the code with the same version."""
     folder = Path(str(files("segpl")))
     digest = hashlib.sha256()
     for file in sorted(folder.rglob("*.py")):
-        digest.update(file.relative_to(folder).as_posix().encode() + b"\0" + file.read_bytes())
+        name = file.relative_to(folder).as_posix()
+        digest.update(name.encode() + b"\0" + file.read_bytes())
     return f"sha256:{digest.hexdigest()}"

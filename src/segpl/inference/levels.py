@@ -1,4 +1,7 @@
-"""Probabilities as whole numbers of 1/65535: half the size of floats, on the same side of 1/2, and easy to count."""
+"""Probabilities as 16-bit levels, in steps of 1/65535.
+
+They take half the memory of floats, stay on the same side of 1/2, and can be counted.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,55 +14,86 @@ from torch.nn.functional import interpolate
 from segpl.inference.windows import SLAB
 from segpl.metrics.entropy import entropy
 
+LevelVolume = UInt16[np.ndarray, "X Y Z"]
+LevelMaps = UInt16[np.ndarray, "M X Y Z"]
+"""M volumes, such as one per region."""
+
 FULL = 65535
+"""The level of probability 1."""
 HALF = FULL // 2
-"""A probability exceeds 1/2 where its level exceeds this."""
+"""A probability exceeds 1/2 exactly where its level exceeds this."""
 PROBABILITY = np.arange(FULL + 1, dtype=np.float64) / FULL
 """The probability of each level."""
 ENTROPY = entropy(PROBABILITY)
-"""Its entropy in bits."""
+"""The entropy of each level, in bits."""
 
 
-def packed(p: Float[Tensor, "*shape"]) -> UInt16[np.ndarray, "*shape"]:
-    """The nearest level; the lower one of two that are equally near, so that 1/2 stays outside the mask."""
-    return (p * FULL - 0.5).ceil().clamp(0, FULL).int().numpy().astype(np.uint16)
+def to_levels(p: Float[Tensor, "*shape"]) -> UInt16[np.ndarray, "*shape"]:
+    """The nearest levels. A tie goes to the lower one, so that 1/2 stays outside the mask."""
+    scaled = p * FULL
+    rounded = (scaled - 0.5).ceil()
+    clamped = rounded.clamp(0, FULL)
+    return clamped.int().numpy().astype(np.uint16)
 
 
-def unpacked(levels: UInt16[np.ndarray, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Probabilities again."""
-    return torch.from_numpy(levels.astype(np.float32)) / FULL
+def to_probabilities(levels: UInt16[np.ndarray, "*shape"]) -> Float[Tensor, "*shape"]:
+    """The probabilities of levels, as 32-bit floats."""
+    floats = levels.astype(np.float32)
+    return torch.from_numpy(floats) / FULL
 
 
-def parts(shape: Sequence[int]) -> Iterator[slice]:
-    """The planes of a volume, slab by slab along Z."""
-    depth = max(1, SLAB // int(np.prod(shape[:2])))
-    return (slice(start, min(start + depth, shape[2])) for start in range(0, shape[2], depth))
+def empty_levels(maps: int, shape: Sequence[int]) -> LevelMaps:
+    """Uninitialised levels, stored with X changing fastest: each plane is one piece of memory."""
+    x, y, z = shape
+    stored = np.empty((maps, z, y, x), dtype=np.uint16)
+    return stored.transpose(0, 3, 2, 1)
 
 
-def resampled(
-    levels: UInt16[np.ndarray, "M X Y Z"], shape: tuple[int, ...]
+def z_slabs(shape: Sequence[int]) -> Iterator[slice]:
+    """Yield the planes of a volume, slab by slab along Z."""
+    width, height, planes = shape
+    depth = max(1, SLAB // (width * height))
+    for start in range(0, planes, depth):
+        end = min(start + depth, planes)
+        yield slice(start, end)
+
+
+def resample_levels(
+    levels: LevelMaps,
+    shape: tuple[int, ...],
 ) -> UInt16[np.ndarray, "M x y z"]:
     """What `segpl.data.preparation.resample` does, with one slab of floats at a time."""
-    before = levels.shape[1:]
-    if before == tuple(shape):
+    old_shape = levels.shape[1:]
+    if old_shape == tuple(shape):
         return levels
-    smaller = [min(sizes) for sizes in zip(shape, before, strict=True)]
-    line = "area" if shape[2] < before[2] else "linear"
-    shares = interpolate(torch.eye(before[2])[None], size=shape[2], mode=line)[
-        0
-    ]  # of old planes in new ones
-    result = np.empty((len(levels), *shape[::-1]), dtype=np.uint16).transpose(0, 3, 2, 1)
-    for part in parts(shape):
-        used = shares[:, part].any(1).nonzero()
-        old = slice(int(used[0]), int(used[-1]) + 1)
-        slab = (unpacked(levels[..., old]) @ shares[old, part]).permute(3, 0, 1, 2)
-        slab = interpolate(slab, size=smaller[:2], mode="area")
-        result[..., part] = packed(
-            interpolate(slab, size=shape[:2], mode="bilinear").permute(1, 2, 3, 0)
-        )
-    return result
+    shares = _plane_shares(old_shape[2], shape[2])
+    # Shrunken axes are averaged first; then all are interpolated to the new size.
+    averaged_size = [min(shape[0], old_shape[0]), min(shape[1], old_shape[1])]
+    resampled = empty_levels(len(levels), shape)
+    for new_planes in z_slabs(shape):
+        planes = _mix_planes(levels, shares[:, new_planes])
+        planes = interpolate(planes, size=averaged_size, mode="area")
+        planes = interpolate(planes, size=shape[:2], mode="bilinear")
+        resampled[..., new_planes] = to_levels(planes.permute(1, 2, 3, 0))
+    return resampled
 
 
-def counted(levels: UInt16[np.ndarray, "*shape"]) -> Int64[np.ndarray, " 65536"]:
-    """How many voxels there are of each level."""
+def _mix_planes(levels: LevelMaps, shares: Float[Tensor, "Z z"]) -> Float[Tensor, "z M X Y"]:
+    """New planes as sums of old ones; only the old planes that are needed become floats."""
+    used = shares.any(1).nonzero()
+    old_planes = slice(int(used[0]), int(used[-1]) + 1)
+    p = to_probabilities(levels[..., old_planes])
+    mixed = p @ shares[old_planes]
+    return mixed.permute(3, 0, 1, 2)
+
+
+def _plane_shares(old_planes: int, new_planes: int) -> Float[Tensor, "Z z"]:
+    """The share of each old plane in each new one: a mean where there are fewer, else linear."""
+    mode = "area" if new_planes < old_planes else "linear"
+    identity = torch.eye(old_planes)[None]
+    return interpolate(identity, size=new_planes, mode=mode)[0]
+
+
+def count_levels(levels: UInt16[np.ndarray, "*shape"]) -> Int64[np.ndarray, " 65536"]:
+    """The number of voxels at each level."""
     return np.bincount(levels.ravel(), minlength=FULL + 1)

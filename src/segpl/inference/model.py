@@ -12,11 +12,15 @@ from segpl.settings.run import Run, read_task
 
 
 def load_model(directory: Path, run: Run) -> nn.Module:
-    """The trained model of a run: the best weights on its validation cases or, without any, the last."""
+    """The trained model of a run, in evaluation mode.
+
+    It has the best weights on the validation cases or, without any, the last.
+    """
     file = directory / WEIGHTS_FILE
     if not file.is_file():
         raise UserError(
-            f"{directory} has no {WEIGHTS_FILE}: its training has not ended; use segpl train --resume."
+            f"{directory} has no {WEIGHTS_FILE} because its training has not ended: "
+            "continue it with segpl train --resume."
         )
     model = run.build(read_task(directory))
     try:

@@ -1,98 +1,141 @@
-"""What a prediction says in numbers, region by region: how much, how sure, and how good it is likely to be."""
+"""The numbers of a predicted region: its volume, its uncertainty and the Dice to expect."""
 
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Int64, UInt16
+from jaxtyping import Bool, Int64
 
-from segpl.inference.levels import ENTROPY, FULL, HALF, PROBABILITY, counted, parts
+from segpl.inference.levels import (
+    ENTROPY,
+    FULL,
+    HALF,
+    PROBABILITY,
+    LevelVolume,
+    count_levels,
+    z_slabs,
+)
+
+Spacing = tuple[float, float, float]
+Mask = Bool[np.ndarray, "X Y Z"]
+Counts = Int64[np.ndarray, " 65536"]
+"""The number of voxels at each level of probability."""
 
 MARGIN = 5.0
-"""Millimetres around a mask that its uncertainty is taken over too: a border is where most doubt is."""
+"""Millimetres around a mask whose uncertainty counts too: most doubt is at the border."""
 INTERVAL = 0.9
-"""How often a volume should lie in its interval."""
+"""The share of volumes that should fall into their interval."""
 
 
-class Numbers(NamedTuple):
-    """Of one region. All but the volumes are undefined (NaN) where the mask is empty."""
+class RegionNumbers(NamedTuple):
+    """The numbers of one region. All but the volumes are NaN where the mask is empty."""
 
     volume_ml: float
     volume_low_ml: float
     volume_high_ml: float
     """From where the probability exceeds 0.95 to where it exceeds 0.05: see `interval`."""
     expected_dice: float
-    """The Dice that the probabilities promise: 2 sum(p m) / (sum(p) + sum(m)) for a mask m."""
+    """The Dice expected from the probabilities: 2 sum(p m) / (sum(p) + sum(m)) for a mask m."""
     uncertainty: float
-    """Mean entropy in bits of the mask and of what lies within 5 mm of it."""
+    """Mean entropy, in bits, of the mask and its surroundings within 5 mm."""
     variance: float
-    """Mean variance between the samples over the same voxels; NaN where there are no samples."""
+    """Mean variance between the samples over the same voxels; NaN without samples."""
 
 
-def numbers(
-    levels: UInt16[np.ndarray, "X Y Z"],
-    spread: UInt16[np.ndarray, "X Y Z"] | None,
-    spacing: tuple[float, float, float],
-) -> Numbers:
-    """From the levels of a region's probabilities, and of four times their variance, slab by slab."""
-    every, near, spreads = (np.zeros(FULL + 1, dtype=np.int64) for _ in range(3))
-    for part in parts(levels.shape):
-        every += counted(levels[..., part])
-        around = nearby(levels, part, spacing)
-        near += counted(levels[..., part][around])
-        if spread is not None:
-            spreads += counted(spread[..., part][around])
-    low, high = interval(every)
-    inside, ml = every[HALF + 1 :], float(np.prod(spacing)) / 1000
-    with np.errstate(invalid="ignore"):  # 0 / 0 where the mask is empty
-        expected = 2 * (inside @ PROBABILITY[HALF + 1 :]) / (every @ PROBABILITY + inside.sum())
-        uncertainty, variance = (
-            near @ ENTROPY / near.sum(),
-            spreads @ PROBABILITY / 4 / spreads.sum(),
-        )
-    expected = expected if inside.any() else np.nan
-    return Numbers(
-        inside.sum() * ml, low * ml, high * ml, float(expected), float(uncertainty), float(variance)
+def region_numbers(
+    levels: LevelVolume,
+    variance_levels: LevelVolume | None,
+    spacing: Spacing,
+) -> RegionNumbers:
+    """The numbers from the levels of p and of four times its variance, counted slab by slab."""
+    counts = np.zeros(FULL + 1, dtype=np.int64)
+    counts_near = np.zeros(FULL + 1, dtype=np.int64)
+    variance_counts_near = np.zeros(FULL + 1, dtype=np.int64)
+    for planes in z_slabs(levels.shape):
+        near = near_mask(levels, planes, spacing)
+        slab = levels[..., planes]
+        counts += count_levels(slab)
+        counts_near += count_levels(slab[near])
+        if variance_levels is not None:
+            variance_slab = variance_levels[..., planes]
+            variance_counts_near += count_levels(variance_slab[near])
+    ml_per_voxel = float(np.prod(spacing)) / 1000
+    inside = counts[HALF + 1 :].sum()
+    low, high = interval(counts)
+    return RegionNumbers(
+        volume_ml=inside * ml_per_voxel,
+        volume_low_ml=low * ml_per_voxel,
+        volume_high_ml=high * ml_per_voxel,
+        expected_dice=_expected_dice(counts),
+        uncertainty=_mean(ENTROPY, counts_near),
+        variance=_mean(PROBABILITY, variance_counts_near) / 4,
     )
 
 
-def interval(every: Int64[np.ndarray, " 65536"]) -> tuple[int, int]:
-    """Voxels of the smallest and the largest mask in a 90 % interval.
+def interval(counts: Counts) -> tuple[int, int]:
+    """The voxels of the smallest and of the largest mask in a 90 % interval.
 
-    The voxels of a border are wrong together, not one by one: whoever draws a little wider does so all around. So the
-    true mask is taken to be where p exceeds some u that is unknown and equally likely anywhere in (0, 1), which is the
-    widest spread of volumes that the probabilities allow. It needs no samples; where they differ, their mean lies
-    between 0 and 1 and widens it.
+    The voxels of a border are wrong together: an expert who draws wider does so all around. So the
+    true mask is taken to be where p exceeds an unknown u, uniform in (0, 1). This gives the widest
+    distribution of volumes that the probabilities allow, and needs no samples. Where samples
+    differ, their mean lies between 0 and 1 and widens the interval.
     """
-    edge = (1 - INTERVAL) / 2
-    return int(every[1 - edge < PROBABILITY].sum()), int(every[edge < PROBABILITY].sum())
+    tail = (1 - INTERVAL) / 2
+    smallest = counts[1 - tail < PROBABILITY].sum()
+    largest = counts[tail < PROBABILITY].sum()
+    return int(smallest), int(largest)
 
 
-def nearby(
-    levels: UInt16[np.ndarray, "X Y Z"], part: slice, spacing: tuple[float, float, float]
+def near_mask(
+    levels: LevelVolume,
+    planes: slice,
+    spacing: Spacing,
 ) -> Bool[np.ndarray, "X Y z"]:
-    """Which voxels of these planes lie in the mask or within MARGIN of it."""
+    """Which voxels of these planes are in the mask or within MARGIN of it."""
+    margin_planes = int(np.ceil(MARGIN / spacing[2]))
+    first = max(0, planes.start - margin_planes)
+    end = planes.stop + margin_planes
+    mask = levels[..., first:end] > HALF
+    near = np.zeros(mask.shape, dtype=bool)
+    if mask.any():
+        columns_with_mask = np.any(mask, axis=(1, 2))
+        rows_with_mask = np.any(mask, axis=(0, 2))
+        columns = _with_margin(columns_with_mask, spacing[0])
+        rows = _with_margin(rows_with_mask, spacing[1])
+        near[columns, rows] = _within_margin(mask[columns, rows], spacing)
+    return near[..., planes.start - first : planes.stop - first]
+
+
+def _within_margin(mask: Bool[np.ndarray, "X Y Z"], spacing: Spacing) -> Bool[np.ndarray, "X Y Z"]:
+    """Which voxels are in the mask or within MARGIN of it, by exact Euclidean distance."""
     import SimpleITK
 
-    halo = int(np.ceil(MARGIN / spacing[2]))
-    begin = max(0, part.start - halo)
-    mask = levels[..., begin : part.stop + halo] > HALF
-    near = np.zeros(mask.shape, dtype=bool)
-    box = (
-        _reach(np.any(mask, axis=(1, 2)), spacing[0]),
-        _reach(np.any(mask, axis=(0, 2)), spacing[1]),
-    )
-    if mask.any():
-        image = SimpleITK.GetImageFromArray(mask[box].T.astype(np.uint8))
-        image.SetSpacing(spacing)
-        away = SimpleITK.SignedMaurerDistanceMap(image, squaredDistance=False, useImageSpacing=True)
-        near[box] = SimpleITK.GetArrayViewFromImage(away).T <= MARGIN
-    return near[..., part.start - begin : part.stop - begin]
+    image = SimpleITK.GetImageFromArray(mask.T.astype(np.uint8))
+    image.SetSpacing(spacing)
+    distance = SimpleITK.SignedMaurerDistanceMap(image, squaredDistance=False, useImageSpacing=True)
+    return SimpleITK.GetArrayViewFromImage(distance).T <= MARGIN
 
 
-def _reach(occupied: Bool[np.ndarray, " n"], step: float) -> slice:
-    """From MARGIN before the first occupied place to MARGIN after the last."""
-    places = np.flatnonzero(occupied)
+def _with_margin(occupied: Bool[np.ndarray, " n"], step: float) -> slice:
+    """From MARGIN before the first occupied index to MARGIN after the last one."""
+    indices = np.flatnonzero(occupied)
     margin = int(np.ceil(MARGIN / step))
-    return (
-        slice(max(0, places[0] - margin), places[-1] + margin + 1) if len(places) else slice(0, 0)
-    )
+    start = max(0, indices[0] - margin)
+    end = indices[-1] + margin + 1
+    return slice(start, end)
+
+
+def _expected_dice(counts: Counts) -> float:
+    """2 sum(p m) / (sum(p) + sum(m)) for the mask m = [p > 1/2]; NaN where the mask is empty."""
+    inside = counts[HALF + 1 :]
+    if not inside.any():
+        return float("nan")
+    sum_inside = inside @ PROBABILITY[HALF + 1 :]
+    sum_everywhere = counts @ PROBABILITY
+    return float(2 * sum_inside / (sum_everywhere + inside.sum()))
+
+
+def _mean(value_of_level: np.ndarray, counts: Counts) -> float:
+    """The mean of a function of the level over the counted voxels; NaN without any."""
+    if not counts.any():
+        return float("nan")
+    return float(counts @ value_of_level / counts.sum())

@@ -1,4 +1,4 @@
-"""What was found in one scan, in the geometry of that scan."""
+"""The prediction for one scan, in the geometry of that scan."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -6,30 +6,32 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float32, Integer, UInt, UInt16
+from jaxtyping import Float, Float32, UInt, UInt16
 
 from segpl.data.cases import Region
 from segpl.data.formats.image import spacing
 from segpl.data.frames import Frame
 from segpl.data.saving import save_nifti
-from segpl.inference.levels import ENTROPY, FULL, HALF, packed, parts
-from segpl.inference.numbers import Numbers, numbers
-from segpl.inference.windows import fold
+from segpl.inference.label_map import label_map
+from segpl.inference.levels import ENTROPY, FULL, LevelMaps, to_levels
+from segpl.inference.numbers import RegionNumbers, region_numbers
+
+FloatMaps = Float32[np.ndarray, "K X Y Z"]
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """A mask, the probabilities behind it, and how sure they are; K regions in the order of `regions`.
+    """A mask with its probabilities and their uncertainty; K regions in the order of `regions`.
 
-    Probabilities are held as 16-bit levels, and become floats when they are asked for.
+    Probabilities are held as 16-bit levels. The float maps are computed on access.
     """
 
     mask: UInt[np.ndarray, "X Y Z"]
     """One label map in the values of the training data."""
-    levels: UInt16[np.ndarray, "K X Y Z"]
+    levels: LevelMaps
     """Probabilities in steps of 1/65535, the mean of the samples."""
-    spread: UInt16[np.ndarray, "K X Y Z"] | None
-    """Their variance between the samples in steps of 1/4/65535; none without samples."""
+    variance_levels: LevelMaps | None
+    """Variance between the samples in steps of 1/4/65535; none without samples."""
     regions: tuple[Region, ...]
     frame: Frame
 
@@ -39,34 +41,39 @@ class Prediction:
         return self.frame.affine
 
     @property
-    def probability(self) -> Float32[np.ndarray, "K X Y Z"]:
-        """How likely each voxel belongs to each region."""
+    def probability(self) -> FloatMaps:
+        """The probability of each region at each voxel."""
         return self.levels * np.float32(1 / FULL)
 
     @property
-    def uncertainty(self) -> Float32[np.ndarray, "K X Y Z"]:
-        """The entropy of the probability in bits: 1 where both answers are equally likely, 0 where one is certain."""
+    def uncertainty(self) -> FloatMaps:
+        """The entropy of the probability in bits: 1 at p = 1/2, 0 at p = 0 and p = 1."""
         return ENTROPY.astype(np.float32)[self.levels]
 
     @property
-    def variance(self) -> Float32[np.ndarray, "K X Y Z"] | None:
+    def variance(self) -> FloatMaps | None:
         """Between the samples, averaged over overlapping windows; at most 1/4."""
-        return None if self.spread is None else self.spread * np.float32(0.25 / FULL)
+        if self.variance_levels is None:
+            return None
+        return self.variance_levels * np.float32(0.25 / FULL)
 
     @cached_property
-    def numbers(self) -> dict[str, Numbers]:
-        """Volume, expected Dice and uncertainty of each region."""
-        spreads = [None] * len(self.levels) if self.spread is None else self.spread
-        found = zip(self.regions, self.levels, spreads, strict=True)
-        return {
-            region.name: numbers(levels, spread, spacing(self.affine))
-            for region, levels, spread in found
-        }
+    def numbers(self) -> dict[str, RegionNumbers]:
+        """Volume, expected Dice and uncertainty of each region, by its name."""
+        numbers = {}
+        for index, region in enumerate(self.regions):
+            variance_levels = None
+            if self.variance_levels is not None:
+                variance_levels = self.variance_levels[index]
+            numbers[region.name] = region_numbers(
+                self.levels[index], variance_levels, spacing(self.affine)
+            )
+        return numbers
 
     @property
     def volumes_ml(self) -> dict[str, float]:
-        """The volume of each region."""
-        return {name: each.volume_ml for name, each in self.numbers.items()}
+        """The volume of each region, by its name."""
+        return {name: numbers.volume_ml for name, numbers in self.numbers.items()}
 
     def save(self, file: str | Path) -> None:
         """Write the mask as NIfTI."""
@@ -74,38 +81,38 @@ class Prediction:
 
     def save_probability(self, file: str | Path) -> None:
         """Write the probabilities as NIfTI, a volume per region."""
-        save_nifti(Path(file), _stacked(self.levels), self.frame, 1 / FULL)
+        save_nifti(Path(file), _regions_last(self.levels), self.frame, 1 / FULL)
 
     def save_uncertainty(self, file: str | Path) -> None:
         """Write the entropy as NIfTI, in bits, a volume per region."""
-        entropy = packed(torch.from_numpy(ENTROPY))[self.levels]
-        save_nifti(Path(file), _stacked(entropy), self.frame, 1 / FULL)
+        level_of_entropy = to_levels(torch.from_numpy(ENTROPY))
+        entropy = level_of_entropy[self.levels]
+        save_nifti(Path(file), _regions_last(entropy), self.frame, 1 / FULL)
 
     def save_variance(self, file: str | Path) -> None:
-        """Write the variance between the samples as NIfTI, a volume per region; nothing without samples."""
-        if self.spread is not None:
-            save_nifti(Path(file), _stacked(self.spread), self.frame, 0.25 / FULL)
+        """Write the variance between the samples as NIfTI, a volume per region.
+
+        Without samples no file is written.
+        """
+        if self.variance_levels is not None:
+            save_nifti(Path(file), _regions_last(self.variance_levels), self.frame, 0.25 / FULL)
 
 
 def prediction_of(
-    maps: UInt16[np.ndarray, "M X Y Z"], regions: tuple[Region, ...], frame: Frame
+    maps: LevelMaps,
+    regions: tuple[Region, ...],
+    frame: Frame,
 ) -> Prediction:
-    """The prediction from maps on the scan's grid: levels of each region, then spreads if any."""
+    """The prediction from maps on the scan's grid: K probabilities, then K variances if any."""
     levels = maps[: len(regions)]
-    spread = maps[len(regions) :] if len(maps) > len(regions) else None
-    return Prediction(label_map(levels, regions), levels, spread, regions, frame)
+    variance_levels = None
+    if len(maps) > len(regions):
+        variance_levels = maps[len(regions) :]
+    return Prediction(label_map(levels, regions), levels, variance_levels, regions, frame)
 
 
-def label_map(
-    levels: UInt16[np.ndarray, "K X Y Z"], regions: tuple[Region, ...]
-) -> Integer[np.ndarray, "X Y Z"]:
-    """One label map in the values of the training data, made slab by slab."""
-    slabs = []
-    for part in parts(levels.shape[1:]):
-        found = torch.from_numpy(levels[..., part] > HALF)
-        slabs.append(fold(found, regions))
-    return np.concatenate(slabs, axis=2)
-
-
-def _stacked(maps: UInt16[np.ndarray, "K X Y Z"]) -> UInt16[np.ndarray, "X Y Z *K"]:
-    return maps[0] if len(maps) == 1 else np.moveaxis(maps, 0, -1)
+def _regions_last(maps: LevelMaps) -> UInt16[np.ndarray, "X Y Z *M"]:
+    """The maps as NIfTI stores them; a single region is a plain volume."""
+    if len(maps) == 1:
+        return maps[0]
+    return np.moveaxis(maps, 0, -1)

@@ -1,4 +1,4 @@
-"""Every method by name: a method is one file in this folder and its line below."""
+"""Every method by name: a method is one file in this folder and one line below."""
 
 from segpl.methods import (
     bcp,
@@ -19,10 +19,10 @@ from segpl.methods.base import Method
 METHODS: dict[str, type[Method]] = Method.family()
 
 DEFAULT = segpl_em.SegPLEM.name()
-"""What learns where no method is named."""
+"""The method that is trained if none is named."""
 BASELINE = supervised.Supervised.name()
-"""What the others are compared with: labels alone."""
-PAPERS = segpl.SegPL.name()
-"""What a preset of the paper trains where no method is named."""
-PAPERS_OWN = frozenset({PAPERS, segpl_vi.SegPLVI.name(), segpl_elbo.SegPLElbo.name()})
-"""The forms that the paper describes: what a preset says under `paper` is meant for them."""
+"""The method that the others are compared with: labels alone."""
+PAPER_DEFAULT = segpl.SegPL.name()
+"""The method that a preset of the paper trains if none is named."""
+PAPER_METHODS = frozenset({PAPER_DEFAULT, segpl_vi.SegPLVI.name(), segpl_elbo.SegPLElbo.name()})
+"""The paper's own methods: the settings under `paper` in a preset are for them."""

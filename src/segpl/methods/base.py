@@ -1,4 +1,4 @@
-"""What every method is: a frozen set of hyper-parameters that says how to build, to learn and to predict."""
+"""What all methods have in common: hyper-parameters, and how to build, train and predict."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -10,166 +10,184 @@ from jaxtyping import Float
 from pydantic import Field, NonNegativeFloat
 from torch import Tensor, nn
 
+from segpl.em.broadcasting import append_axes
 from segpl.em.objectives import OBJECTIVES, ramp
-from segpl.em.thresholds import Normal, Posterior, Prior
+from segpl.em.posteriors import Posterior
+from segpl.em.priors import Normal, Prior
+from segpl.em.tensors import Images, Labels, Probabilities, Samples, Scalar, VoxelWeights
 from segpl.em.types import Batch, Losses
 from segpl.foundation.named import Named
-from segpl.networks.threshold_head import ThresholdPosterior
+from segpl.networks.threshold_head import ThresholdHead
 from segpl.networks.unet import UNet
 
 Model = Any
-"""Whatever a method's `build` returned."""
+"""The weights: whatever a method's `build` returned."""
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
 @dataclass(frozen=True)
 class Method(Named, ABC):
-    """Hyper-parameters only; the weights live in the model that `build` returns."""
+    """A method holds hyper-parameters only; the weights live in the model that `build` returns."""
 
     objective: Literal["dice", "dice+bce", "batch-dice+bce"] = "batch-dice+bce"
-    """What a prediction is fitted to a label with: dice is the paper's, batch-dice that of all images of a step."""
+    """The loss between a prediction and a label: dice is the paper's, dice+bce adds the binary
+    cross-entropy, and batch-dice+bce takes the Dice of all images of a step together."""
 
     @classmethod
     def name(cls) -> str:
-        """What the command line and `run.yaml` call the method: the name of its file."""
-        return cls.__module__.rpartition(".")[2].replace("_", "-")
+        """The method's name in `run.yaml` and on the command line: the name of its file."""
+        file = cls.__module__.rpartition(".")[2]
+        return file.replace("_", "-")
 
     @classmethod
-    def adopt(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        """Of settings that were given for no method in particular, those that this one has."""
-        known = {each.name for each in fields(cls)}
+    def applicable(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """Those of the settings, given for no method in particular, that this method has."""
+        known = {setting.name for setting in fields(cls)}
         return {key: value for key, value in settings.items() if key in known}
 
     def build(self, network: Callable[[], UNet]) -> nn.Module:
-        """The weights to train; `network` makes a fresh theta each time it is called."""
+        """The model to train; each call of `network` makes a new theta."""
         return network()
 
     @abstractmethod
     def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
-        """The terms to minimise at `progress` in [0, 1] of the run."""
+        """The loss terms of one step, after a share of `progress` (0 to 1) of the run."""
+
+    def segmentation_loss(
+        self, p: Probabilities, y: Labels, where: VoxelWeights | None = None
+    ) -> Scalar:
+        """f(p, y) of Eq. 3: how far a prediction is from a label; `where` weights the voxels."""
+        return OBJECTIVES[self.objective](p, y, where)
+
+    def after_step(self, model: Model) -> None:
+        """Called after each optimiser step; methods that average weights over time do it here."""
+
+    def predictor(self, model: Model) -> nn.Module:
+        """The network that predicts: the model itself, unless a method trains more than one."""
+        return model
+
+    def predict(self, model: Model, x: Images, samples: int = 1) -> Samples:
+        """`samples` predictions; each mask is where the probability exceeds 1/2.
+
+        For a method without uncertainty, all samples are the same.
+        """
+        p = self.predictor(model)(x).sigmoid()
+        return p.expand(samples, *p.shape)
 
     def uses_unlabelled(self) -> bool:
-        """Whether the method cannot do without unlabelled images."""
+        """Whether the method needs unlabelled images."""
         return False
 
     def learns_from_unlabelled(self) -> bool:
-        """Whether unlabelled images have a part in the weights; with an alpha of 0 they may be drawn in vain."""
+        """Whether unlabelled images influence the weights, which they may not if alpha is 0."""
         return self.uses_unlabelled()
 
     def draws_views(self) -> bool:
-        """Whether the method changes the unlabelled images itself, because it must see the plain ones too.
+        """Whether the method needs plain unlabelled images, and makes strong views by itself.
 
-        Other methods are given unlabelled images in views as strong as those of the labelled ones.
+        Other methods get unlabelled images in views as strong as those of the labelled images.
         """
         return False
 
     def unlabelled_weight(self, progress: float) -> float:
-        """How much the unlabelled images count at this moment of the run."""
+        """The weight of the unlabelled images at this share of the run."""
         return 0.0
 
-    def cautious(self, factor: float) -> "Method":
-        """The same method, listening less to the unlabelled images."""
+    def with_alpha_times(self, factor: float) -> "Method":
+        """The same method with alpha, the weight of the unlabelled images, times `factor`."""
         return self
-
-    def after_step(self, model: Model) -> None:
-        """What follows an optimiser step: a method that averages weights over time does it here."""
-
-    def predict(
-        self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1
-    ) -> Float[Tensor, "S B K *space"]:
-        """Probabilities whose mask is where they exceed 1/2; `samples` of them where the method is uncertain."""
-        p = model(x).sigmoid()
-        return p.expand(samples, *p.shape)
-
-    def fit(
-        self,
-        p: Float[Tensor, "B K *space"],
-        y: Float[Tensor, "B K *space"],
-        where: Float[Tensor, "B #K *space"] | None = None,
-    ) -> Float[Tensor, ""]:
-        """The M-step's f(p, y): how far a prediction is from a label, over all voxels or `where` it is 1."""
-        return OBJECTIVES[self.objective](p, y, where)
 
 
 @dataclass(frozen=True)
 class SemiSupervised(Method):
-    """A method with a second term, for the images without a label."""
+    """A method with a second term for the unlabelled images, weighted by alpha (Eq. 3)."""
 
     alpha: NonNegativeFloat = 0.05
     """Weight of the unlabelled images."""
     start: Share = 0.0
-    """Share of the run before the unlabelled images count at all."""
+    """Share of the run during which unlabelled images have weight 0."""
     warm_up: Share = 0.0
-    """Share of the run over which alpha then rises linearly from 0."""
+    """Share of the run over which the weight then rises linearly from 0 to alpha."""
 
     def uses_unlabelled(self) -> bool:
-        """It does."""
+        """Yes."""
         return True
 
     def learns_from_unlabelled(self) -> bool:
-        """Not if they weigh nothing."""
+        """Yes, unless alpha is 0."""
         return self.alpha > 0
 
     def unlabelled_weight(self, progress: float) -> float:
-        """Alpha at this moment of the run."""
+        """Alpha, times the warm-up."""
         return self.alpha * ramp(progress, self.start, self.warm_up)
 
-    def cautious(self, factor: float) -> "Method":
-        """With a smaller alpha."""
+    def with_alpha_times(self, factor: float) -> "Method":
+        """The same method with a smaller or larger alpha."""
         return replace(self, alpha=factor * self.alpha)
+
+    def labelled_losses(self, network: nn.Module, batch: Batch) -> Losses:
+        """L_L of Eq. 3 alone, for the steps before unlabelled images count."""
+        p_l = network(batch.x_l).sigmoid()
+        return Losses({"labelled": self.segmentation_loss(p_l, batch.y_l)})
 
 
 @dataclass(frozen=True)
 class Thresholded(SemiSupervised):
-    """A method whose pseudo-labels are cut at a threshold T with a prior and, per image and class, a posterior."""
+    """A method whose pseudo-labels are cut at a threshold T with a prior and a posterior."""
 
     prior: Prior = field(default_factory=Normal)
-    """What is believed about T beforehand: normal, beta, uniform, categorical, confident, fixed; with settings."""
+    """The prior on the threshold T: normal, beta, uniform, categorical, confident or fixed, each
+    with settings of its own."""
     kl_weight: NonNegativeFloat = 1.0
-    """Weight of KL(p(T) || q(beta)); 1 is the bound of Eq. 7."""
+    """Weight of KL(p(T) || q(beta)), which keeps the posterior near the prior; 1 is the paper's."""
 
     def build(self, network: Callable[[], UNet]) -> nn.Module:
         """theta, and phi on its features."""
         theta = network()
-        return nn.ModuleDict({"theta": theta, "phi": ThresholdPosterior(theta, self.prior.starts)})
+        phi = ThresholdHead(theta, self.prior.initial_outputs)
+        return nn.ModuleDict({"theta": theta, "phi": phi})
 
-    def learns_from_unlabelled(self) -> bool:
-        """Always: phi learns from them, whatever alpha is."""
-        return True
-
-    def theta(self, model: Model) -> UNet:
-        """The network that labels and predicts."""
+    def predictor(self, model: Model) -> UNet:
+        """The network theta."""
         return model["theta"]
 
-    def posterior(self, model: Model, features: Tensor, p: Tensor) -> Posterior:
-        """p(T | x) (Eq. 5 and 6) of the images that p is of: the last of those that the features are of.
+    def learns_from_unlabelled(self) -> bool:
+        """Yes: phi learns from them, whatever alpha is."""
+        return True
 
-        phi reads the few others too, because to cut the features in two would copy all of them on the way back.
+    def posterior(
+        self, model: Model, features: Float[Tensor, "N F *space"], p: Probabilities
+    ) -> Posterior:
+        """p(T | x) (Eq. 5 and 6) of the images that p belongs to.
+
+        They are the last of the images that the features belong to. phi reads the features of all
+        images, because the gradient of a slice of the features would be a copy of all of them.
         """
-        return self.prior.posterior(
-            [each[len(each) - len(p) :] for each in model["phi"](features)], p, self.kl_weight
-        )
+        first = len(features) - len(p)
+        phi_outputs = model["phi"](features)
+        outputs_of_p = [output[first:] for output in phi_outputs]
+        return self.prior.posterior(outputs_of_p, p, self.kl_weight)
 
-    def predict(
-        self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1
-    ) -> Float[Tensor, "S B K *space"]:
-        """Probabilities seen from S thresholds, spread evenly over the posterior; a single one is its median.
+    def predict(self, model: Model, x: Images, samples: int = 1) -> Samples:
+        """Probabilities for thresholds spread evenly over the posterior; for one, its median.
 
-        Subtracting logit(T) puts T where 1/2 was, so that the mask of a sample is where p > T.
+        Subtracting logit(T) from the logits moves T to 1/2, so each mask is where p > T.
         """
-        features = self.theta(model).features(x)
-        logits = self.theta(model).head(features)
+        network = self.predictor(model)
+        features = network.features(x)
+        logits = network.head(features)
         posterior = self.posterior(model, features, logits.sigmoid())
-        levels = [
-            torch.full_like(posterior.mean, (place + 0.5) / samples) for place in range(samples)
-        ]
-        t = torch.stack([posterior.quantile(level) for level in levels]).logit()
-        return (logits - t.reshape(*t.shape, *[1] * (logits.ndim - 2))).sigmoid()
+        logits_of_t = []
+        for sample in range(samples):
+            level = torch.full_like(posterior.mean, (sample + 0.5) / samples)
+            logit_of_t = posterior.quantile(level).logit()
+            logits_of_t.append(append_axes(logit_of_t, like=logits))
+        return (logits - torch.stack(logits_of_t)).sigmoid()
 
 
-def watch(posterior: Posterior) -> dict[str, Tensor]:
-    """What is logged of a posterior."""
+def posterior_summary(posterior: Posterior) -> dict[str, Tensor]:
+    """The mean and standard deviation of T, averaged over images and classes, for the log."""
     return {
         "posterior_mean": posterior.mean.mean(),
-        "posterior_deviation": posterior.deviation.mean(),
+        "posterior_deviation": posterior.standard_deviation.mean(),
     }

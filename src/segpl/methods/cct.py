@@ -1,81 +1,90 @@
 """Cross-consistency training."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
 from pydantic import NonNegativeFloat
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.functional import mse_loss
 
+from segpl.em.broadcasting import append_axes
+from segpl.em.dropout import draw_dropout
 from segpl.em.pseudo_labels import pseudo_label
+from segpl.em.tensors import Features, Probabilities, Seeds
 from segpl.em.types import Batch, Losses
 from segpl.foundation.draws import Purpose, uniform
 from segpl.methods.base import Model, SemiSupervised, Share
 from segpl.networks.unet import UNet
 
+AUXILIARY_DECODERS = 3
+"""One sees noisy features, one sees features with dropout, one sees the background only."""
+
 
 @dataclass(frozen=True)
 class CCT(SemiSupervised):
-    """Decoders that see perturbed features agree with the one that sees them whole (Ouali et al., CVPR 2020).
+    """Decoders that see perturbed features agree with the main decoder (Ouali et al., CVPR 2020).
 
-    As the SegPL paper shrinks it: the auxiliary decoders share all of the main one but its last convolutional block.
-    One sees noise, one dropout, one has the predicted foreground masked out. Consistency on unlabelled images only.
+    As in the SegPL paper, the auxiliary decoders share all of the main decoder except its last
+    convolutional block. The consistency is computed on unlabelled images only.
     """
 
     alpha: NonNegativeFloat = 1.0
-    """Weight of the consistency."""
+    """Weight of the consistency between the decoders."""
     warm_up: Share = 0.1
-    """Share of the run over which alpha rises linearly from 0."""
+    """Share of the run over which the weight rises linearly from 0 to alpha."""
     noise: NonNegativeFloat = 0.3
-    """A feature is changed by up to this share of itself."""
+    """Largest change of a feature by noise, as a share of its value."""
     dropout: Share = 0.5
-    """Share of the feature maps that one decoder does not see."""
+    """Share of the feature maps that the decoder with dropout does not see."""
 
     def build(self, network: Callable[[], UNet]) -> nn.Module:
-        """theta, and three last blocks with their heads, which start as copies of theta's."""
+        """theta, and the auxiliary decoders, which start as copies of its last block and head."""
         theta = network()
-        others = [nn.Sequential(deepcopy(theta.last_block), deepcopy(theta.head)) for _ in range(3)]
-        return nn.ModuleDict({"theta": theta, "others": nn.ModuleList(others)})
+        decoders = nn.ModuleList()
+        for _ in range(AUXILIARY_DECODERS):
+            last_block = deepcopy(theta.last_block)
+            head = deepcopy(theta.head)
+            decoders.append(nn.Sequential(last_block, head))
+        return nn.ModuleDict({"theta": theta, "others": decoders})
+
+    def predictor(self, model: Model) -> nn.Module:
+        """The network theta, with the main decoder."""
+        return model["theta"]
 
     def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
-        """The labels fitted by the main decoder, squared differences between it and the others."""
+        """The main decoder against the labels, and the auxiliary decoders against the main one."""
+        alpha = self.unlabelled_weight(progress)
         theta = model["theta"]
-        trunk = theta.trunk(torch.cat([batch.x_l, batch.x_u]))
-        p_l, p_u = (
-            theta.head(theta.last_block(trunk)).sigmoid().split([len(batch.x_l), len(batch.x_u)])
-        )
+        trunk = theta.trunk(batch.x)
+        p = theta.head(theta.last_block(trunk)).sigmoid()
+        p_l, p_u = batch.split(p)
         target = p_u.detach()
-        views = self._perturbed(trunk[len(batch.x_l) :], target, batch.seeds_u)
-        apart = [
-            mse_loss(other(view).sigmoid(), target)
-            for other, view in zip(model["others"], views, strict=True)
-        ]
-        unlabelled = self.unlabelled_weight(progress) * torch.stack(apart).mean()
-        return Losses(
-            {"labelled": self.fit(p_l, batch.y_l), "unlabelled": unlabelled},
-            pseudo_label(target, 0.5),
-        )
 
-    def _perturbed(
-        self,
-        z: Float[Tensor, "U D *space"],
-        p: Float[Tensor, "U K *space"],
-        seeds: Int[Tensor, " U"],
-    ) -> Iterator[Tensor]:
-        yield z + z * self.noise * (
-            2 * uniform(seeds, *z.shape[1:], purpose=Purpose.FEATURE_NOISE) - 1
-        )
-        kept = (uniform(seeds, z.shape[1], purpose=Purpose.FEATURE_DROPOUT) >= self.dropout).to(
-            z
-        ) / max(1 - self.dropout, 1e-6)
-        yield z * kept.reshape(*kept.shape, *[1] * (z.ndim - 2))
-        yield z * (p.amax(1, keepdim=True) <= 0.5)
+        trunk_u = trunk[len(batch.x_l) :]
+        perturbed = self._perturb(trunk_u, target, batch.seeds_u)
+        squared_differences = []
+        for decoder, features in zip(model["others"], perturbed, strict=True):
+            p_auxiliary = decoder(features).sigmoid()
+            squared_differences.append(mse_loss(p_auxiliary, target))
 
-    def predict(
-        self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1
-    ) -> Float[Tensor, "S B K *space"]:
-        """The main decoder's."""
-        return super().predict(model["theta"], x, samples)
+        terms = {
+            "labelled": self.segmentation_loss(p_l, batch.y_l),
+            "unlabelled": alpha * torch.stack(squared_differences).mean(),
+        }
+        return Losses(terms, y_u=pseudo_label(target, 0.5))
+
+    def _perturb(self, features: Features, p: Probabilities, seeds: Seeds) -> list[Features]:
+        """The features with noise, with dropout, and without the predicted foreground."""
+        u = uniform(seeds, *features.shape[1:], purpose=Purpose.FEATURE_NOISE)
+        noise = 2 * u - 1
+        noisy = features + features * self.noise * noise
+
+        maps = features.shape[1]
+        factors = draw_dropout(seeds, maps, dropout=self.dropout, like=features)
+        dropped = features * append_axes(factors, like=features)
+
+        is_background = p.amax(1, keepdim=True) <= 0.5
+        masked = features * is_background
+        return [noisy, dropped, masked]

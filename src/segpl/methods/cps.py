@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Float
 from pydantic import NonNegativeFloat
-from torch import Tensor, nn
+from torch import nn
 
 from segpl.em.pseudo_labels import pseudo_label
+from segpl.em.tensors import Images, Samples
 from segpl.em.types import Batch, Losses
 from segpl.methods.base import Model, SemiSupervised
 from segpl.networks.unet import UNet
@@ -17,36 +17,46 @@ from segpl.networks.unet import UNet
 
 @dataclass(frozen=True)
 class CPS(SemiSupervised):
-    """Two networks that start differently teach each other by hard pseudo-labels (Chen et al., CVPR 2021).
+    """Two networks learn from each other's pseudo-labels (Chen et al., CVPR 2021).
 
-    On labelled and unlabelled images alike, as in their paper.
+    They start from different weights, and teach each other on labelled and unlabelled images
+    alike, as in their paper.
     """
 
     alpha: NonNegativeFloat = 1.5
-    """Weight of the cross supervision (their lambda)."""
+    """Weight of the cross supervision (lambda in their paper)."""
     voice: Literal["both", "first", "second"] = "both"
-    """Who predicts: the mean of both networks, or one of them."""
+    """The network that predicts: the first, the second, or both (their mean)."""
 
     def build(self, network: Callable[[], UNet]) -> nn.Module:
-        """Two networks, each with first weights of its own."""
+        """Two networks with different initial weights."""
         return nn.ModuleList([network(), network()])
 
     def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
-        """Each network learns the labels, and what the other makes of all images."""
-        x, labelled = torch.cat([batch.x_l, batch.x_u]), len(batch.x_l)
-        p_1, p_2 = (network(x).sigmoid() for network in model)
-        y_1, y_2 = pseudo_label(p_1, 0.5), pseudo_label(p_2, 0.5)
-        terms = {
-            "labelled": self.fit(p_1[:labelled], batch.y_l) + self.fit(p_2[:labelled], batch.y_l),
-            "first": self.unlabelled_weight(progress) * self.fit(p_1, y_2),
-            "second": self.unlabelled_weight(progress) * self.fit(p_2, y_1),
-        }
-        return Losses(terms, y_1[labelled:])
+        """Each network learns the labels, and the other network's pseudo-labels of all images."""
+        alpha = self.unlabelled_weight(progress)
+        first, second = model
+        x = batch.x
+        p_1 = first(x).sigmoid()
+        p_2 = second(x).sigmoid()
+        y_1 = pseudo_label(p_1, 0.5)
+        y_2 = pseudo_label(p_2, 0.5)
 
-    def predict(
-        self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1
-    ) -> Float[Tensor, "S B K *space"]:
-        """The mean of the networks that have a voice."""
-        chosen = {"both": model, "first": model[:1], "second": model[1:]}[self.voice]
-        p = torch.stack([network(x).sigmoid() for network in chosen]).mean(0)
+        labelled = len(batch.x_l)
+        loss_1 = self.segmentation_loss(p_1[:labelled], batch.y_l)
+        loss_2 = self.segmentation_loss(p_2[:labelled], batch.y_l)
+        terms = {
+            "labelled": loss_1 + loss_2,
+            "first": alpha * self.segmentation_loss(p_1, y_2),
+            "second": alpha * self.segmentation_loss(p_2, y_1),
+        }
+        return Losses(terms, y_u=y_1[labelled:])
+
+    def predict(self, model: Model, x: Images, samples: int = 1) -> Samples:
+        """The mean probability of the networks that `voice` chooses."""
+        first, second = model
+        voices = {"both": [first, second], "first": [first], "second": [second]}
+        networks = voices[self.voice]
+        predictions = [network(x).sigmoid() for network in networks]
+        p = torch.stack(predictions).mean(0)
         return p.expand(samples, *p.shape)

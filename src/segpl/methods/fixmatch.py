@@ -13,41 +13,47 @@ from segpl.methods.base import Model, SemiSupervised, Share
 
 @dataclass(frozen=True)
 class FixMatch(SemiSupervised):
-    """Learn on a strong view what is confidently predicted on a weak one (Sohn et al., NeurIPS 2020).
+    """Learn on a strong view what a weak one predicts confidently (Sohn et al., NeurIPS 2020).
 
-    As the SegPL paper adapts it: Gaussian noise is the weak view, RandAugment the strong one. Its geometry moves the
-    pseudo-label along. Two forward passes for each unlabelled image.
+    As adapted by the SegPL paper: Gaussian noise is the weak view and RandAugment the strong one.
+    The pseudo-label moves along with the strong view. Each unlabelled image takes two forward
+    passes.
     """
 
     alpha: NonNegativeFloat = 1.0
-    """Weight of the unlabelled images (FixMatch's lambda_u)."""
+    """Weight of the unlabelled images (lambda_u in their paper)."""
     noise: NonNegativeFloat = 0.1
-    """Deviation of the weak view's noise; images have deviation 1."""
+    """Standard deviation of the weak view's noise; images have standard deviation 1."""
     strength: NonNegativeFloat = 1.0
-    """Strength of the strong view."""
+    """Strength of the strong view; 0 is the plain image."""
     operations: PositiveInt = 2
-    """How many of the strong view's operations RandAugment picks for an image."""
+    """Number of operations that RandAugment picks for each strong view."""
     confidence: Share = 0.95
-    """Voxels whose probability, of foreground or of background, is below this do not count; 0 counts all."""
+    """A voxel counts if its pseudo-label, foreground or background, has at least this probability;
+    0 counts all voxels."""
 
     def draws_views(self) -> bool:
-        """A weak one and a strong one."""
+        """Yes: a weak view and a strong one."""
         return True
 
     def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
-        """The weak view labels, the strong view learns, where the label is confident."""
+        """The weak view is labelled, and the strong view learns the label where it is confident."""
+        alpha = self.unlabelled_weight(progress)
+
+        weak = add_noise(batch.x_u, batch.seeds_u, self.noise)
         with torch.no_grad():
-            p_weak = model(add_noise(batch.x_u, batch.seeds_u, self.noise)).sigmoid()
+            p_weak = model(weak).sigmoid()
         y_u = pseudo_label(p_weak, 0.5)
-        sure = (torch.maximum(p_weak, 1 - p_weak) >= self.confidence).to(p_weak)
+        is_sure = torch.maximum(p_weak, 1 - p_weak) >= self.confidence
+
         view = draw_view(batch.seeds_u, self.strength, self.operations)
-        seen = model(torch.cat([batch.x_l, view.image(batch.x_u)])).sigmoid()
-        p_l, p_strong = seen.split([len(batch.x_l), len(batch.x_u)])
-        unlabelled = self.fit(p_strong, view.label(y_u), where=view.label(sure))
-        return Losses(
-            {
-                "labelled": self.fit(p_l, batch.y_l),
-                "unlabelled": self.unlabelled_weight(progress) * unlabelled,
-            },
-            y_u,
-        )
+        x = torch.cat([batch.x_l, view.image(batch.x_u)])
+        p_l, p_strong = batch.split(model(x).sigmoid())
+        y_strong = view.label(y_u)
+        where = view.label(is_sure.to(p_weak))
+
+        terms = {
+            "labelled": self.segmentation_loss(p_l, batch.y_l),
+            "unlabelled": alpha * self.segmentation_loss(p_strong, y_strong, where),
+        }
+        return Losses(terms, y_u)

@@ -4,12 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
 from pydantic import NonNegativeFloat
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.functional import mse_loss
 
-from segpl.em.average import averaged
+from segpl.em.average import average_over_time
 from segpl.em.pseudo_labels import pseudo_label
 from segpl.em.types import Batch, Losses
 from segpl.em.views import add_noise
@@ -20,41 +19,50 @@ from segpl.networks.unet import UNet
 
 @dataclass(frozen=True)
 class MeanTeacher(SemiSupervised):
-    """A student agrees with its own average over time, each under other noise (Tarvainen and Valpola, NeurIPS 2017)."""
+    """A student agrees with its own average over time (Tarvainen and Valpola, NeurIPS 2017).
+
+    Student and teacher see the same image with different noise.
+    """
 
     alpha: NonNegativeFloat = 1.0
-    """Weight of the consistency."""
+    """Weight of the consistency between student and teacher."""
     warm_up: Share = 0.4
-    """Share of the run over which alpha rises linearly from 0."""
+    """Share of the run over which the weight rises linearly from 0 to alpha."""
     decay: Share = 0.99
-    """How much of the teacher stays at each step; with 0 the teacher is the student."""
+    """Decay of the teacher's weights per step: 0.99 averages over about the last 100 steps, 0 is
+    the student itself."""
     noise: NonNegativeFloat = 0.1
-    """Deviation of the noise that each sees; images have deviation 1."""
+    """Standard deviation of the noise on the images, which have standard deviation 1."""
 
     def build(self, network: Callable[[], UNet]) -> nn.Module:
-        """The student, and the teacher that starts as its copy."""
+        """The student, and the teacher that starts with the same weights."""
         student = network()
-        return nn.ModuleDict({"student": student, "teacher": averaged(student, self.decay)})
+        teacher = average_over_time(student, self.decay)
+        return nn.ModuleDict({"student": student, "teacher": teacher})
+
+    def predictor(self, model: Model) -> nn.Module:
+        """The teacher."""
+        return model["teacher"]
 
     def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
-        """Squared differences to the teacher's soft probabilities."""
+        """The student against the labels, and against the teacher's probabilities."""
+        alpha = self.unlabelled_weight(progress)
+
+        x_teacher = add_noise(batch.x_u, batch.seeds_u, self.noise)
         with torch.no_grad():
-            target = model["teacher"](add_noise(batch.x_u, batch.seeds_u, self.noise)).sigmoid()
-        noisy = add_noise(batch.x_u, batch.seeds_u, self.noise, Purpose.OTHER_NOISE)
-        seen = model["student"](torch.cat([batch.x_l, noisy])).sigmoid()
-        p_l, p_u = seen.split([len(batch.x_l), len(batch.x_u)])
-        unlabelled = self.unlabelled_weight(progress) * mse_loss(p_u, target)
-        return Losses(
-            {"labelled": self.fit(p_l, batch.y_l), "unlabelled": unlabelled},
-            pseudo_label(target, 0.5),
-        )
+            target = model["teacher"](x_teacher).sigmoid()
+
+        x_student = add_noise(batch.x_u, batch.seeds_u, self.noise, Purpose.OTHER_NOISE)
+        x = torch.cat([batch.x_l, x_student])
+        p = model["student"](x).sigmoid()
+        p_l, p_u = batch.split(p)
+
+        terms = {
+            "labelled": self.segmentation_loss(p_l, batch.y_l),
+            "unlabelled": alpha * mse_loss(p_u, target),
+        }
+        return Losses(terms, y_u=pseudo_label(target, 0.5))
 
     def after_step(self, model: Model) -> None:
-        """The teacher follows."""
+        """Move the teacher towards the student."""
         model["teacher"].update_parameters(model["student"])
-
-    def predict(
-        self, model: Model, x: Float[Tensor, "B C *space"], samples: int = 1
-    ) -> Float[Tensor, "S B K *space"]:
-        """The teacher's."""
-        return super().predict(model["teacher"], x, samples)

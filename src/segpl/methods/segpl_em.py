@@ -1,4 +1,4 @@
-"""SegPL-EM: the averaged network labels the plain image, and the network learns that label in another scene."""
+"""SegPL-EM: an averaged network labels the plain image; the network learns it in mixed images."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,148 +9,170 @@ from jaxtyping import Float
 from pydantic import Field, NonNegativeFloat, NonNegativeInt
 from torch import Tensor, nn
 
-from segpl.em.average import averaged
-from segpl.em.exchange import Sides, draw_boxes, exchange, one_way_or_other, partners, some_images
+from segpl.em.average import average_over_time
+from segpl.em.exchange import (
+    Sides,
+    choose_images,
+    draw_boxes,
+    exchange,
+    invert_half,
+    partner_indices,
+)
+from segpl.em.label_shapes import keep_largest, keep_nested
+from segpl.em.posteriors import Posterior
+from segpl.em.priors import Fixed, Prior
 from segpl.em.pseudo_labels import pseudo_label
-from segpl.em.shapes import keep_largest, keep_nested
-from segpl.em.thresholds import Fixed, Posterior, Prior
 from segpl.em.types import Batch, Losses
 from segpl.em.views import draw_view
-from segpl.methods.base import Model, Share, Thresholded, watch
+from segpl.methods.base import Model, Share, Thresholded, posterior_summary
 from segpl.networks.unet import UNet
 
 
 class EStep(NamedTuple):
-    """The pseudo-labels of the unlabelled images, and where they come from."""
+    """The pseudo-labels of the unlabelled images, and how they were made."""
 
     y_u: Float[Tensor, "U K *space"]
+    """The pseudo-labels."""
     is_sure: Float[Tensor, "U K *space"]
-    """Where the network was confident."""
+    """1 where the averaged network was confident, 0 elsewhere."""
     posterior: Posterior
-    """p(T | x)."""
+    """p(T | x) of each image and class."""
     threshold: Float[Tensor, "U K"]
-    """The T that was drawn from it."""
+    """The T drawn from it."""
 
 
 class Mixed(NamedTuple):
-    """Images in which a labelled and an unlabelled image share the field of view."""
+    """Images that are in part an unlabelled image and in part a labelled one."""
 
     x: Float[Tensor, "U C *space"]
+    """The mixed images."""
     y: Float[Tensor, "U K *space"]
-    """True labels beside pseudo-labels."""
+    """Their labels: pseudo-labels in part, true labels in part."""
     is_true: Float[Tensor, "U 1 *space"]
-    """Where the label is a true one."""
+    """1 where the label is a true one."""
     is_pseudo: Float[Tensor, "U K *space"]
-    """Where it is a pseudo-label that counts."""
+    """1 where it is a confident pseudo-label."""
 
 
 @dataclass(frozen=True)
 class SegPLEM(Thresholded):
-    """EM with an averaged network in the E-step, and boxes exchanged with labelled images in the M-step.
+    """EM with an averaged network in the E-step and mixed images in the M-step.
 
-    E-step: theta^(n-1) is taken seriously. The weights averaged over time, which err less than those
-    of the moment, label the plain image; where the labels show a region in one piece, so must the
-    pseudo-label be. M-step: the network learns that label on a strongly changed view, and in an image
-    that it shares with a labelled one, half of the time as the surroundings and half of the time as
-    the box (bidirectional copy-paste, Bai et al., CVPR 2023). A network that learns its own label on
-    its own view confirms its mistakes; beside true labels in the same image they stand out. Voxels of
-    which the E-step is unsure do not count (as in FixMatch, Sohn et al., NeurIPS 2020).
+    E-step: theta^(n-1) is an average of the weights over time, which makes fewer mistakes than the
+    current weights. It labels the plain image. Where the labels show a region in one piece, the
+    pseudo-label keeps one piece only.
+
+    M-step: the network learns that label on a strong view of the image, mixed with a labelled
+    image: half of the time as the surroundings of a box, half of the time as the box itself
+    (bidirectional copy-paste, Bai et al., CVPR 2023). A network that learns its own label on its
+    own view confirms its mistakes; beside true labels in the same image they stand out. Voxels
+    that the E-step is unsure of do not count (as in FixMatch, Sohn et al., NeurIPS 2020).
     """
 
     alpha: NonNegativeFloat = 1.0
-    """Weight of a voxel with a pseudo-label beside one with a true label."""
+    """Weight of a voxel with a pseudo-label, relative to a voxel with a true label."""
     start: Share = 0.2
-    """Share of the run before the unlabelled images count at all."""
+    """Share of the run during which unlabelled images have weight 0."""
     warm_up: Share = 0.1
-    """Share of the run over which alpha then rises linearly from 0."""
+    """Share of the run over which the weight then rises linearly from 0 to alpha."""
     prior: Prior = field(default_factory=Fixed)
-    """What is believed about T beforehand: fixed, uniform, or any of the others."""
+    """The prior on the threshold T: fixed, uniform, normal, beta, categorical or confident."""
     decay: Share = 0.99
-    """How much of the average stays at each step; 0 is the network of the moment."""
+    """Decay of the averaged weights per step: 0.99 averages over about the last 100 steps, 0 is
+    the current network."""
     strength: NonNegativeFloat = 1.0
-    """How much the M-step's view is changed; 0 is the plain image."""
+    """Strength of the views that the M-step learns on; 0 is the plain image."""
     confidence: Annotated[float, Field(ge=0.5, le=1)] = 0.5
-    """Voxels count whose foreground or background has at least this probability in the E-step; 0.5 counts all."""
+    """A pseudo-labelled voxel counts if the E-step gives its label at least this probability; 0.5
+    counts all voxels."""
     exchange: Share = 1.0
-    """Share of the unlabelled images that exchange a box with a labelled one."""
+    """Share of the unlabelled images that are mixed with a labelled image."""
     box: tuple[Share, Share] = (0.5, 0.8)
-    """Shortest and longest side of the box, as shares of the image's."""
+    """Shortest and longest side of the exchanged box, as shares of the image's side."""
     single_component: tuple[NonNegativeInt, ...] = ()
-    """Regions, by number from 0, of which pseudo-labels keep the largest component only."""
+    """Regions, by number from 0, whose pseudo-labels keep only their largest component."""
     mirror: tuple[NonNegativeInt, ...] = ()
-    """Axes along which half of the M-step's views are mirrored."""
+    """Axes, by number from 0, along which half of the views are mirrored."""
     nested: tuple[tuple[NonNegativeInt, NonNegativeInt], ...] = ()
-    """Pairs of regions, (inner, outer): pseudo-labels of the inner stay inside those of the outer."""
+    """Pairs of regions (inner, outer), by number from 0: the inner region's pseudo-label stays
+    inside the outer one's."""
 
     def build(self, network: Callable[[], UNet]) -> nn.Module:
-        """theta, its average over time, and phi on the average's features."""
+        """theta, its average over time, and phi on the features of the average."""
         model: Model = super().build(network)
-        model["average"] = averaged(model["theta"], self.decay)
+        model["average"] = average_over_time(model["theta"], self.decay)
         return model
 
-    def theta(self, model: Model) -> UNet:
-        """The average labels, and it predicts."""
+    def predictor(self, model: Model) -> UNet:
+        """The average, theta^(n-1)."""
         return model["average"].module
 
     def draws_views(self) -> bool:
-        """The E-step sees the plain image."""
+        """Yes: the E-step labels the plain image."""
         return True
 
     def learns_from_unlabelled(self) -> bool:
-        """Not with an alpha of 0: then phi does not see them either."""
+        """Yes, unless alpha is 0: then phi does not learn from them either."""
         return self.alpha > 0
 
     def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
-        """Eq. 3, the pseudo-label of one network and view learnt by another; labels alone at first."""
-        weight = self.unlabelled_weight(progress)
-        if not weight:
-            return Losses({"labelled": self.fit(model["theta"](batch.x_l).sigmoid(), batch.y_l)})
+        """Eq. 8 on mixed images; labels alone while the unlabelled images have weight 0."""
+        alpha = self.unlabelled_weight(progress)
+        theta = model["theta"]
+        if alpha == 0:
+            return self.labelled_losses(theta, batch)
+
         e_step = self._e_step(model, batch)
-        mixed = self._mixed(batch, e_step)
-        p = model["theta"](torch.cat([batch.x_l, mixed.x])).sigmoid()
-        p_l, p_m = p.split([len(batch.x_l), len(mixed.x)])
+        mixed = self._mix(batch, e_step)
+
+        # M-step
+        x = torch.cat([batch.x_l, mixed.x])
+        p_l, p_m = batch.split(theta(x).sigmoid())
+        voxel_weights = mixed.is_true + alpha * mixed.is_pseudo
         terms = {
-            "labelled": self.fit(p_l, batch.y_l),  # M-step
-            "mixed": self.fit(p_m, mixed.y, where=mixed.is_true + weight * mixed.is_pseudo),
+            "labelled": self.segmentation_loss(p_l, batch.y_l),
+            "mixed": self.segmentation_loss(p_m, mixed.y, where=voxel_weights),
             "kl": self.kl_weight * e_step.posterior.kl.mean(),
         }
-        watched = watch(e_step.posterior) | self._parts(p_m, mixed, weight)
-        return Losses(terms, e_step.y_u, e_step.threshold, watched)
-
-    @torch.no_grad()
-    def _parts(self, p_m: Tensor, mixed: Mixed, weight: float) -> dict[str, Tensor]:
-        """The loss of the mixed images by whose label it is, for the log and the guard."""
-        return {
-            "mixed_true": self.fit(p_m, mixed.y, where=mixed.is_true),
-            "unlabelled": weight * self.fit(p_m, mixed.y, where=mixed.is_pseudo),
-        }
+        logged = posterior_summary(e_step.posterior) | self._mixed_losses(p_m, mixed, alpha)
+        return Losses(terms, e_step.y_u, e_step.threshold, logged)
 
     def _e_step(self, model: Model, batch: Batch) -> EStep:
-        """The average labels the plain image (Eq. 1)."""
+        """The pseudo-label (Eq. 1) of each plain image by the averaged network."""
+        average = self.predictor(model)
         with torch.no_grad():
-            features = self.theta(model).features(batch.x_u)
-            p = self.theta(model).head(features).sigmoid()
-        posterior = self.posterior(model, features, p)
+            features = average.features(batch.x_u)
+            p_u = average.head(features).sigmoid()
+        posterior = self.posterior(model, features, p_u)
         threshold = posterior.draw(batch.seeds_u)
-        y_u = pseudo_label(p, threshold)
+        y_u = pseudo_label(p_u, threshold)
         y_u = keep_largest(y_u, self.single_component)
         y_u = keep_nested(y_u, self.nested)
-        is_sure = torch.maximum(p, 1 - p) >= self.confidence
-        return EStep(y_u, is_sure.to(p.dtype), posterior, threshold)
+        is_sure = torch.maximum(p_u, 1 - p_u) >= self.confidence
+        return EStep(y_u, is_sure.to(p_u.dtype), posterior, threshold)
 
-    def _mixed(self, batch: Batch, e_step: EStep) -> Mixed:
-        """Views of the unlabelled images that each share the field of view with a labelled one."""
+    def _mix(self, batch: Batch, e_step: EStep) -> Mixed:
+        """A strong view of each unlabelled image, mixed with a labelled image."""
         view = draw_view(batch.seeds_u, self.strength, mirror=self.mirror)
-        partner = partners(len(batch.x_u), of=len(batch.x_p))
-        boxes = draw_boxes(batch.seeds_u, batch.x_u.shape[2:], Sides(*self.box))
-        is_true = one_way_or_other(boxes, batch.seeds_u)
-        is_true = is_true * some_images(batch.seeds_u, self.exchange, like=boxes)
+        space = batch.x_u.shape[2:]
+        boxes = draw_boxes(batch.seeds_u, space, Sides(*self.box))
+        is_true = invert_half(boxes, batch.seeds_u)
+        is_true = is_true * choose_images(batch.seeds_u, self.exchange, like=boxes)
+        partner = partner_indices(len(batch.x_u), partners=len(batch.x_p))
         return Mixed(
             x=exchange(batch.x_p[partner], view.image(batch.x_u), is_true),
             y=exchange(batch.y_p[partner], view.label(e_step.y_u), is_true),
             is_true=is_true,
             is_pseudo=(1 - is_true) * view.label(e_step.is_sure),
         )
+
+    @torch.no_grad()
+    def _mixed_losses(self, p_m: Tensor, mixed: Mixed, alpha: float) -> dict[str, Tensor]:
+        """The loss of the mixed images against true labels and against pseudo-labels, to log."""
+        return {
+            "mixed_true": self.segmentation_loss(p_m, mixed.y, where=mixed.is_true),
+            "unlabelled": alpha * self.segmentation_loss(p_m, mixed.y, where=mixed.is_pseudo),
+        }
 
     def after_step(self, model: Model) -> None:
         """Move the average towards the network."""

@@ -2,33 +2,37 @@
 
 from dataclasses import dataclass
 
-import torch
-
 from segpl.em.pseudo_labels import pseudo_label
 from segpl.em.types import Batch, Losses
-from segpl.methods.base import Model, Thresholded, watch
+from segpl.methods.base import Model, Thresholded, posterior_summary
 
 
 @dataclass(frozen=True)
 class SegPLVI(Thresholded):
-    """Learn from pseudo-labels cut at a threshold T ~ N(mu, sigma) drawn per image and class (Eq. 4 to 8).
+    """Learn from pseudo-labels cut at a threshold T ~ N(mu, sigma) of each image (Eq. 4 to 8).
 
-    The paper as written. The indicator p > T passes no gradient, so the data never move phi: only the KL does, and the
-    posterior stays at, or falls onto, its prior. What T's spread adds is noise in the pseudo-label. See segpl-elbo for
-    the sibling in which the data reach phi, and the categorical prior for the case where Eq. 4 is exact.
+    This is the paper as written. The indicator p > T passes no gradient, so only the KL moves phi
+    and the posterior stays at its prior, or returns to it. The spread of T adds noise to the
+    pseudo-labels. In segpl-elbo the data reach phi; with the categorical prior Eq. 4 is exact.
     """
 
     def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
         """L_SegPL with a drawn threshold, plus the KL (Eq. 8)."""
-        theta = self.theta(model)
-        features = theta.features(torch.cat([batch.x_l, batch.x_u]))
-        p_l, p_u = theta.head(features).sigmoid().split([len(batch.x_l), len(batch.x_u)])
-        posterior = self.posterior(model, features, p_u)  # Eq. 5 and 6
+        alpha = self.unlabelled_weight(progress)
+        theta = model["theta"]
+        features = theta.features(batch.x)
+        p = theta.head(features).sigmoid()
+        p_l, p_u = batch.split(p)
+
+        # E-step (Eq. 5, 6 and 1)
+        posterior = self.posterior(model, features, p_u)
         threshold = posterior.draw(batch.seeds_u)
-        y_u = pseudo_label(p_u, threshold)  # E-step
+        y_u = pseudo_label(p_u, threshold)
+
+        # M-step (Eq. 8)
         terms = {
-            "labelled": self.fit(p_l, batch.y_l),  # M-step
-            "unlabelled": self.unlabelled_weight(progress) * self.fit(p_u, y_u),
+            "labelled": self.segmentation_loss(p_l, batch.y_l),
+            "unlabelled": alpha * self.segmentation_loss(p_u, y_u),
             "kl": self.kl_weight * posterior.kl.mean(),
         }
-        return Losses(terms, y_u, threshold, watch(posterior))
+        return Losses(terms, y_u, threshold, posterior_summary(posterior))

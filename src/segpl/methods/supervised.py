@@ -11,5 +11,6 @@ class Supervised(Method):
     """Learn from the labelled images alone (L_L of Eq. 3)."""
 
     def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
-        """f(theta(x_l), y_l)."""
-        return Losses({"labelled": self.fit(model(batch.x_l).sigmoid(), batch.y_l)})
+        """L_L = f(theta(x_l), y_l)."""
+        p_l = model(batch.x_l).sigmoid()
+        return Losses({"labelled": self.segmentation_loss(p_l, batch.y_l)})

@@ -1,1 +1,1 @@
-"""How good masks and probabilities are: pure functions."""
+"""Scores of masks and probabilities, and the uncertainty of a probability: pure functions."""

@@ -1,4 +1,4 @@
-"""How far probabilities can be trusted: pure functions of them and the truth, one number per region."""
+"""Calibration: pure functions of probabilities and truth, with one number per region."""
 
 from typing import NamedTuple
 
@@ -8,108 +8,136 @@ from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy
 
+from segpl.metrics.tensors import Masks, Probabilities, Scores
+
 EPSILON = 0.5 / 65535
-"""Half a step of the 16 bits that probabilities are held in: a certain mistake costs 11.8 nats."""
-EDGES = torch.arange(1, 20, dtype=torch.float64) / 20
+"""Half a step of the 16 bits that probabilities are stored in; a mistake of certainty then costs
+11.8 nats."""
+BINS = 20
+EDGES = torch.arange(1, BINS, dtype=torch.float64) / BINS
+"""The inner edges of the bins."""
 
-
-Mistakes = list[Float64[np.ndarray, " voxels"]]
-"""Of each region, how many mistakes to expect among its n most confident voxels, for every n from 1."""
+ExpectedMistakes = Float64[np.ndarray, " voxels"]
+"""The expected number of mistakes among the n most confident voxels, for every n from 1."""
+Mistakes = list[ExpectedMistakes]
+"""One entry per region."""
 
 
 class Reliability(NamedTuple):
-    """Voxels counted in 20 equal bins of p. Sums, so cases can be added up.
+    """Voxels counted in 20 equal bins of p. All values are sums, so cases can be added up.
 
-    An edge belongs to the surer bin: the lower one below 0.5, the upper one above, so that p and 1 - p fold together.
-    p = 0.5, which no mask contains, lies among the ten bins of the background.
+    An edge belongs to the more confident bin: the lower one below 0.5, the upper one above it, so
+    that p and 1 - p have the same confidence. p = 0.5 is background, hence in the lower half.
     """
 
     voxels: Float64[Tensor, "K 20"]
+    """The number of voxels."""
     confidence: Float64[Tensor, "K 20"]
     """The sum of p."""
     foreground: Float64[Tensor, "K 20"]
-    """How many voxels are truly foreground."""
+    """The number of voxels that are truly foreground."""
 
 
-def brier(p: Float[Tensor, "K *space"], truth: Bool[Tensor, "K *space"]) -> Float[Tensor, " K"]:
-    """The mean of (p - y)^2 over the voxels (the equation of the appendix): 0 is best, 1 is worst."""
-    return (p - truth.to(p.dtype)).square().flatten(1).mean(1)
+def brier(p: Probabilities, truth: Masks) -> Scores:
+    """The mean of (p - y)^2 over the voxels (the paper's appendix): 0 is best, 1 is worst."""
+    y = truth.to(p.dtype)
+    return (p - y).square().flatten(1).mean(1)
 
 
-def negative_log_likelihood(
-    p: Float[Tensor, "K *space"], truth: Bool[Tensor, "K *space"]
-) -> Float[Tensor, " K"]:
-    """The mean binary cross-entropy over the voxels, in nats: 0 is best."""
+def negative_log_likelihood(p: Probabilities, truth: Masks) -> Scores:
+    """The mean binary cross-entropy over the voxels in nats: 0 is best."""
     p = p.clamp(EPSILON, 1 - EPSILON)
-    return binary_cross_entropy(p, truth.to(p.dtype), reduction="none").flatten(1).mean(1)
+    y = truth.to(p.dtype)
+    return binary_cross_entropy(p, y, reduction="none").flatten(1).mean(1)
 
 
-def reliability(p: Float[Tensor, "K *space"], truth: Bool[Tensor, "K *space"]) -> Reliability:
-    """Count the voxels of one case: what a reliability diagram shows and calibration errors are made of."""
-    return Reliability(
-        *torch.stack([_counted(*region) for region in zip(p, truth, strict=True)], dim=1)
-    )
+def reliability(p: Probabilities, truth: Masks) -> Reliability:
+    """The counts of one case, for reliability diagrams and calibration errors."""
+    counts = [_count_bins(*region) for region in zip(p, truth, strict=True)]
+    voxels, confidence, foreground = torch.stack(counts, dim=1)
+    return Reliability(voxels, confidence, foreground)
 
 
-def _counted(p: Float[Tensor, "*space"], truth: Bool[Tensor, "*space"]) -> Float64[Tensor, "3 20"]:
-    edges, flat = EDGES.to(p), p.flatten()
-    bins = torch.bucketize(flat, edges).where(flat <= 0.5, torch.bucketize(flat, edges, right=True))
-    foreground = torch.bincount(bins[truth.flatten()], minlength=20)
-    return torch.stack(
-        [
-            torch.bincount(bins, minlength=20),
-            torch.bincount(bins, p.flatten().double(), 20),
-            foreground,
-        ]
-    )
-
-
-def ece(counted: Reliability) -> Float[Tensor, " K"]:
-    """Expected calibration error of the label that is given: confidence max(p, 1 - p) against how often it is right.
-
-    The bins below 0.5 fold onto those above, which makes ten bins of confidence. 0 is best.
-    """
-    below, above = (counted.confidence - counted.foreground).split(10, dim=1)
-    # Below 0.5 the label is background: (1 - p) - (1 - y), the same gap with the other sign.
-    return (above - below.flip(1)).abs().sum(1) / counted.voxels.sum(1)
-
-
-def classwise_ece(counted: Reliability) -> Float[Tensor, " K"]:
-    """Expected calibration error of the foreground: its probability against its frequency in each bin. 0 is best."""
-    return (counted.confidence - counted.foreground).abs().sum(1) / counted.voxels.sum(1)
-
-
-def mistakes(p: Float[Tensor, "K *space"], truth: Bool[Tensor, "K *space"]) -> Mistakes:
-    """What `aurc` and `risk_coverage` are made of: voxels in the order of their confidence max(p, 1 - p).
-
-    Voxels that tie have no order: they count by their expectation.
-    """
-    return [_mistakes(*region) for region in zip(p, truth, strict=True)]
-
-
-def aurc(made: Mistakes) -> Float[Tensor, " K"]:
-    """Area under the risk-coverage curve: the share of mistakes among the n most confident voxels, meaned over n.
-
-    0 is best.
-    """
-    return torch.tensor([(m / np.arange(1, len(m) + 1)).mean() for m in made], dtype=torch.float64)
-
-
-def risk_coverage(made: Mistakes, coverages: Float[Tensor, " N"]) -> Float[Tensor, "K N"]:
-    """The share of mistakes when only this share of the voxels is kept, the most confident first: one at least."""
-    count = len(made[0])
-    kept = (coverages.double() * count).clamp(1, count).numpy()
-    curves = [np.interp(kept, np.arange(1, count + 1), m) / kept for m in made]
-    return torch.from_numpy(np.stack(curves))
-
-
-def _mistakes(
+def _count_bins(
     p: Float[Tensor, "*space"], truth: Bool[Tensor, "*space"]
-) -> Float64[np.ndarray, " voxels"]:
+) -> Float64[Tensor, "3 20"]:
+    """Voxels, sum of p, and foreground voxels in each bin, of one region."""
+    p = p.flatten()
+    edges = EDGES.to(p)
+    edge_in_lower_bin = torch.bucketize(p, edges)
+    edge_in_upper_bin = torch.bucketize(p, edges, right=True)
+    bins = edge_in_lower_bin.where(p <= 0.5, edge_in_upper_bin)
+    voxels = torch.bincount(bins, minlength=BINS)
+    confidence = torch.bincount(bins, weights=p.double(), minlength=BINS)
+    foreground = torch.bincount(bins[truth.flatten()], minlength=BINS)
+    return torch.stack([voxels, confidence, foreground])
+
+
+def ece(counts: Reliability) -> Scores:
+    """Expected calibration error of the predicted label: 0 is best.
+
+    Confidence max(p, 1 - p) is compared with the frequency of correct labels. The bins below 0.5
+    fold onto those above, which gives ten bins of confidence.
+    """
+    gap = counts.confidence - counts.foreground
+    below, above = gap.split(BINS // 2, dim=1)
+    # Below 0.5 the label is background, whose gap is (1 - p) - (1 - y): the sign changes.
+    folded = above - below.flip(1)
+    return folded.abs().sum(1) / counts.voxels.sum(1)
+
+
+def classwise_ece(counts: Reliability) -> Scores:
+    """Expected calibration error of the foreground: 0 is best.
+
+    Its probability is compared with its frequency in each of the 20 bins.
+    """
+    gap = counts.confidence - counts.foreground
+    return gap.abs().sum(1) / counts.voxels.sum(1)
+
+
+def mistakes(p: Probabilities, truth: Masks) -> Mistakes:
+    """Expected mistakes in the order of confidence max(p, 1 - p), for `aurc` and `risk_coverage`.
+
+    Voxels of equal confidence have no order, so each counts by the share of mistakes among them.
+    """
+    return [_expected_mistakes(*region) for region in zip(p, truth, strict=True)]
+
+
+def _expected_mistakes(
+    p: Float[Tensor, "*space"], truth: Bool[Tensor, "*space"]
+) -> ExpectedMistakes:
     confidence = torch.maximum(p, 1 - p)
-    wrong = confidence[(p > 0.5) != truth].numpy()
-    levels, sizes = np.unique(
-        confidence.numpy(), return_counts=True
-    )  # NumPy sorts ten times as fast as torch
-    found = np.bincount(np.searchsorted(levels, wrong), minlength=len(levels))
-    return np.repeat(found / sizes, sizes)[::-1].cumsum()
+    is_wrong = (p > 0.5) != truth
+    # NumPy sorts ten times as fast as torch.
+    levels, voxels_at_level = np.unique(confidence.numpy(), return_counts=True)
+    level_of_mistake = np.searchsorted(levels, confidence[is_wrong].numpy())
+    mistakes_at_level = np.bincount(level_of_mistake, minlength=len(levels))
+    per_voxel = np.repeat(mistakes_at_level / voxels_at_level, voxels_at_level)
+    most_confident_first = per_voxel[::-1]
+    return most_confident_first.cumsum()
+
+
+def aurc(mistakes_by_region: Mistakes) -> Scores:
+    """Area under the risk-coverage curve: 0 is best.
+
+    The share of mistakes among the n most confident voxels, averaged over n.
+    """
+    areas = []
+    for expected in mistakes_by_region:
+        covered = np.arange(1, len(expected) + 1)
+        areas.append((expected / covered).mean())
+    return torch.tensor(areas, dtype=torch.float64)
+
+
+def risk_coverage(
+    mistakes_by_region: Mistakes, coverages: Float[Tensor, " N"]
+) -> Float[Tensor, "K N"]:
+    """The share of mistakes if only a share of the voxels is kept, the most confident first.
+
+    At least one voxel is kept. Between whole numbers of voxels, mistakes are interpolated.
+    """
+    voxels = len(mistakes_by_region[0])
+    kept = (coverages.double() * voxels).clamp(1, voxels).numpy()
+    covered = np.arange(1, voxels + 1)
+    risks = [np.interp(kept, covered, expected) / kept for expected in mistakes_by_region]
+    return torch.from_numpy(np.stack(risks))

@@ -1,4 +1,4 @@
-"""How far the surfaces of a mask and of the truth lie apart."""
+"""Distances between the surfaces of a mask and of the truth."""
 
 from typing import NamedTuple
 
@@ -7,76 +7,101 @@ import torch
 from jaxtyping import Bool, Float
 from scipy import ndimage
 from scipy.spatial import KDTree
-from torch import Tensor
 
-from segpl.metrics.overlap import Spacing
+from segpl.metrics.tensors import Scores, Spacing, Volumes
 
 SLACK = 1e-4
-"""In mm: a spacing that was read from a header is seldom exact, and a distance of one voxel must not miss by that."""
-FEW = 200_000
-"""Surface voxels up to which a tree is quicker than a map of distances."""
+"""Added to a tolerance, in mm: a spacing read from a header is rounded, and a distance of exactly
+one voxel must not exceed a tolerance of one voxel."""
+KD_TREE_LIMIT = 200_000
+"""Number of surface voxels up to which a k-d tree is faster than a distance map."""
+
+Region = Bool[np.ndarray, "*space"]
+"""The mask of one region."""
+Size = Float[np.ndarray, " D"]
+"""The size of a voxel in mm."""
+Distances = Float[np.ndarray, " _"]
+"""Of each voxel of a surface, the distance to the other surface in mm."""
 
 
 class SurfaceScores(NamedTuple):
-    """Scores of two surfaces, which share their costly part: the distances between them."""
+    """Scores of two surfaces. Both are computed from the same distances, which are expensive."""
 
-    hd95: Float[Tensor, " K"]
-    """The 95th percentile of the distances in mm, the worse of the two directions."""
-    dice: Float[Tensor, " K"]
-    """The share of both surfaces' voxels that lie within a tolerance of the other surface."""
+    hd95: Scores
+    """The 95th percentile of the distances in mm, the larger of the two directions."""
+    dice: Scores
+    """The share of the voxels of both surfaces that lie within a tolerance of the other surface."""
 
 
 def surface_scores(
-    mask: Bool[Tensor, "K X Y Z"],
-    truth: Bool[Tensor, "K X Y Z"],
-    spacing: Spacing,
-    tolerance: float,
+    mask: Volumes, truth: Volumes, spacing: Spacing, tolerance: float
 ) -> SurfaceScores:
-    """How far apart the surfaces of mask and truth lie.
+    """HD95 and surface Dice of each region, for a tolerance in mm.
 
-    Both empty: undefined (NaN). One of them empty: HD95 is the diagonal of the image, which no distance can exceed, and
-    the surface Dice is 0. A single slice is a 2D image, its diagonal too: as a volume it would be all surface.
+    Both are NaN if mask and truth are empty. If one of them is, HD95 is the diagonal of the image,
+    which no distance can exceed, and the surface Dice is 0. A single slice is scored as a 2D image,
+    because every voxel of it would be surface in 3D; its diagonal is that of the plane.
     """
-    if mask.shape[-1] == 1:
-        mask, truth, size = mask[..., 0], truth[..., 0], np.array(spacing[:2])
-    else:
-        size = np.array(spacing)
-    diagonal = float(np.linalg.norm(np.array(mask.shape[1:]) * size))
-    rows: list[tuple[float, float]] = []
-    for found, true in zip(mask.cpu().numpy(), truth.cpu().numpy(), strict=True):
-        if found.any() and true.any():
-            there, back = distances(found, true, size)
-            near = np.count_nonzero(there <= tolerance + SLACK) + np.count_nonzero(
-                back <= tolerance + SLACK
-            )
-            rows.append(
-                (
-                    max(np.percentile(there, 95), np.percentile(back, 95)),
-                    near / (len(there) + len(back)),
-                )
-            )
+    size = np.array(spacing)
+    is_plane = mask.shape[-1] == 1
+    if is_plane:
+        mask = mask[..., 0]
+        truth = truth[..., 0]
+        size = size[:2]
+    extent = np.array(mask.shape[1:]) * size
+    diagonal = float(np.linalg.norm(extent))
+    regions = mask.cpu().numpy()
+    true_regions = truth.cpu().numpy()
+    hd95 = []
+    dice = []
+    for region, true_region in zip(regions, true_regions, strict=True):
+        if region.any() and true_region.any():
+            both_ways = distances(region, true_region, size)
+            hd95.append(_hd95(*both_ways))
+            dice.append(_surface_dice(*both_ways, tolerance))
+        elif region.any() or true_region.any():
+            hd95.append(diagonal)
+            dice.append(0.0)
         else:
-            rows.append((diagonal, 0.0) if found.any() or true.any() else (np.nan, np.nan))
-    return SurfaceScores(*torch.tensor(rows, dtype=torch.float32).T)
+            hd95.append(np.nan)
+            dice.append(np.nan)
+    return SurfaceScores(
+        hd95=torch.tensor(hd95, dtype=torch.float32),
+        dice=torch.tensor(dice, dtype=torch.float32),
+    )
 
 
-def distances(
-    mask: Bool[np.ndarray, "*space"],
-    truth: Bool[np.ndarray, "*space"],
-    size: Float[np.ndarray, " D"],
-) -> tuple[Float[np.ndarray, " M"], Float[np.ndarray, " T"]]:
-    """From each voxel of the mask's surface to the truth's surface, and from each of the truth's to the mask's, in mm.
+def _hd95(mask_to_truth: Distances, truth_to_mask: Distances) -> float:
+    return max(np.percentile(mask_to_truth, 95), np.percentile(truth_to_mask, 95))
 
-    A tree of the points is quickest while they are few; a shattered mask has millions, and a map of distances is.
+
+def _surface_dice(mask_to_truth: Distances, truth_to_mask: Distances, tolerance: float) -> float:
+    """The share of surface voxels within the tolerance."""
+    near_truth = np.count_nonzero(mask_to_truth <= tolerance + SLACK)
+    near_mask = np.count_nonzero(truth_to_mask <= tolerance + SLACK)
+    return (near_truth + near_mask) / (len(mask_to_truth) + len(truth_to_mask))
+
+
+def distances(mask: Region, truth: Region, size: Size) -> tuple[Distances, Distances]:
+    """The distances from mask to truth and from truth to mask, of each voxel of the surface.
+
+    A k-d tree of the surface voxels is faster if they are few. A shattered mask has millions of
+    them, and a distance map is faster.
     """
-    box = ndimage.find_objects((mask | truth).astype(np.uint8))[0]
-    # A surface voxel has a neighbour outside, across a face; what lies beyond the image is outside.
-    mine, theirs = (each & ~ndimage.binary_erosion(each) for each in (mask[box], truth[box]))
-    points = [np.argwhere(surface) * size for surface in (mine, theirs)]
-    if max(map(len, points)) <= FEW:
-        there, back = (
-            KDTree(to).query(start, workers=-1)[0] for start, to in (points, points[::-1])
-        )
-        return there, back
-    maps = [ndimage.distance_transform_edt(~surface, sampling=size) for surface in (theirs, mine)]
-    return maps[0][mine], maps[1][theirs]
+    bounding_box = ndimage.find_objects((mask | truth).astype(np.uint8))[0]
+    mask_surface = _surface(mask[bounding_box])
+    true_surface = _surface(truth[bounding_box])
+    mask_points = np.argwhere(mask_surface) * size
+    true_points = np.argwhere(true_surface) * size
+    if max(len(mask_points), len(true_points)) <= KD_TREE_LIMIT:
+        mask_to_truth, _ = KDTree(true_points).query(mask_points, workers=-1)
+        truth_to_mask, _ = KDTree(mask_points).query(true_points, workers=-1)
+        return mask_to_truth, truth_to_mask
+    to_truth = ndimage.distance_transform_edt(~true_surface, sampling=size)
+    to_mask = ndimage.distance_transform_edt(~mask_surface, sampling=size)
+    return to_truth[mask_surface], to_mask[true_surface]
+
+
+def _surface(region: Region) -> Region:
+    """The voxels with a face on the background. Beyond the border of the image is background."""
+    return region & ~ndimage.binary_erosion(region)

@@ -1,1 +1,1 @@
-"""theta, phi, and how they are arranged for speed."""
+"""The networks: theta (a U-Net) and phi (the threshold's posterior), and their compilation."""

@@ -1,36 +1,47 @@
-"""`cases.csv`: a row per case and region, which grows as scans are predicted and keeps what was there before."""
+"""`cases.csv`: a row per case and region. It grows as scans are predicted."""
 
 import csv
-from dataclasses import dataclass, field
+import math
 from pathlib import Path
 
 from segpl.foundation.files import draft
-from segpl.inference.numbers import Numbers
+from segpl.inference.numbers import RegionNumbers
 
-COLUMNS = "case", "region", *Numbers._fields
+CaseAndRegion = tuple[str, str]
+
+COLUMNS = ("case", "region", *RegionNumbers._fields)
 
 
-@dataclass
-class Table:
-    """The rows by case and region."""
+class CaseTable:
+    """The rows of the file; those that it already holds are kept."""
 
-    file: Path
-    rows: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+    def __init__(self, file: Path):
+        self.file = file
+        self.rows: dict[CaseAndRegion, dict[str, str]] = {}
+        if file.is_file():
+            self._read()
 
-    def __post_init__(self) -> None:
-        if self.file.is_file():
-            with self.file.open(encoding="utf-8", newline="") as lines:
-                self.rows |= {(row["case"], row["region"]): row for row in csv.DictReader(lines)}
+    def _read(self) -> None:
+        with self.file.open(encoding="utf-8", newline="") as lines:
+            for row in csv.DictReader(lines):
+                self.rows[row["case"], row["region"]] = row
 
-    def add(self, case: str, found: dict[str, Numbers]) -> None:
-        """The numbers of a case, in the file at once; undefined ones stay empty."""
-        for region, numbers in found.items():
-            values = {
-                name: "" if value != value else f"{value:.6g}"
-                for name, value in numbers._asdict().items()
-            }
-            self.rows[case, region] = {"case": case, "region": region, **values}
-        with draft(self.file) as place, place.open("w", encoding="utf-8", newline="") as lines:
-            table = csv.DictWriter(lines, COLUMNS, lineterminator="\n")
-            table.writeheader()
-            table.writerows(self.rows.values())
+    def add(self, case: str, numbers_by_region: dict[str, RegionNumbers]) -> None:
+        """Add the numbers of a case, and write the file."""
+        for region, numbers in numbers_by_region.items():
+            row = {"case": case, "region": region}
+            for name, value in numbers._asdict().items():
+                row[name] = _cell(value)
+            self.rows[case, region] = row
+        self._write()
+
+    def _write(self) -> None:
+        with draft(self.file) as path, path.open("w", encoding="utf-8", newline="") as lines:
+            writer = csv.DictWriter(lines, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(self.rows.values())
+
+
+def _cell(value: float) -> str:
+    """A number with six digits; an undefined one is empty."""
+    return "" if math.isnan(value) else f"{value:.6g}"

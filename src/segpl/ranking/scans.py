@@ -1,4 +1,4 @@
-"""Which scans are to be ranked, and which ones the run has learnt from."""
+"""Which scans to rank, and which ones the run was trained on with their labels."""
 
 import json
 from collections.abc import Sequence
@@ -13,27 +13,36 @@ from segpl.rundir import SPLIT_FILE
 
 
 def cases_to_rank(
-    directory: Path, predictor: Predictor, inputs: Sequence[Path]
+    directory: Path,
+    predictor: Predictor,
+    inputs: Sequence[Path],
 ) -> tuple[Case, ...]:
-    """The scans in `inputs` or, where none are given, those that the run had without a label."""
+    """The scans in `inputs` or, where none are given, the unlabelled scans of the run."""
     if inputs:
         return find_cases(inputs, predictor.task)
-    cases = _part(directory, predictor, "unlabelled")
+    cases = _cases_in_split(directory, predictor, "unlabelled")
     if not cases:
         raise UserError(
-            f"{directory} knows of no unlabelled scan in {predictor.run.data}: name the scans to rank."
+            f"{directory} has no unlabelled scan in {predictor.run.data}: name the scans to rank."
         )
     return cases
 
 
 def labelled_cases(directory: Path, predictor: Predictor) -> tuple[Case, ...]:
-    """The scans whose labels the run was trained on; none where they are no longer to be found."""
-    return _part(directory, predictor, "labelled")
+    """The labelled scans of the training; none where they no longer exist."""
+    return _cases_in_split(directory, predictor, "labelled")
 
 
-def _part(directory: Path, predictor: Predictor, part: str) -> tuple[Case, ...]:
-    split, folder = directory / SPLIT_FILE, predictor.run.data
-    if not split.is_file() or not folder.exists():
+def _cases_in_split(
+    directory: Path,
+    predictor: Predictor,
+    split: str,
+) -> tuple[Case, ...]:
+    """The cases of one part of `split.json`, without their labels."""
+    split_file = directory / SPLIT_FILE
+    data = predictor.run.data
+    if not split_file.is_file() or not data.exists():
         return ()
-    names = json.loads(split.read_text(encoding="utf-8"))[part]
-    return tuple(case.unlabelled() for case in read_dataset(folder).training if case.name in names)
+    names = json.loads(split_file.read_text(encoding="utf-8"))[split]
+    cases = [case for case in read_dataset(data).training if case.name in names]
+    return tuple(case.unlabelled() for case in cases)

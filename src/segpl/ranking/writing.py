@@ -1,7 +1,8 @@
-"""The order as a file, as a table on the terminal and as a picture."""
+"""The ranking as a CSV file, as a table on the terminal and as a picture."""
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -13,10 +14,10 @@ from segpl.foundation.files import write_bytes, write_text
 from segpl.reporting.rank_sheet import Row, draw_sheet
 from segpl.reporting.render import print_table
 from segpl.reporting.table import Column, Format, Table, text_column
-from segpl.reporting.table import Row as Cells
+from segpl.reporting.table import Row as TableRow
 
-SHOWN = 20
-"""Scans on the terminal, unless more are asked for."""
+ROWS_ON_TERMINAL = 20
+"""Scans on the terminal, unless the user asks for another number."""
 
 
 class Ranked(NamedTuple):
@@ -33,42 +34,53 @@ class Ranked(NamedTuple):
     file: Path
 
 
-def write_order(file: Path, order: Sequence[Ranked], failed: Mapping[Case, str]) -> None:
-    """All that were ranked and, without numbers, those that could not be."""
+def write_ranking(
+    file: Path,
+    ranking: Sequence[Ranked],
+    failed: Mapping[Case, str],
+) -> None:
+    """Write all ranked scans and, without numbers, those that failed, with the error as reason."""
     text = io.StringIO()
-    table = csv.DictWriter(text, Ranked._fields, lineterminator="\n")
-    table.writeheader()
-    table.writerows(
-        {name: _cell(value) for name, value in each._asdict().items()} for each in order
-    )
-    table.writerows(
-        {"case": case.name, "reason": why, "file": case.images[0]} for case, why in failed.items()
-    )
+    writer = csv.DictWriter(text, Ranked._fields, lineterminator="\n")
+    writer.writeheader()
+    for scan in ranking:
+        values = scan._asdict()
+        writer.writerow({name: _cell(value) for name, value in values.items()})
+    for case, error in failed.items():
+        failed_row = {"case": case.name, "reason": error, "file": case.images[0]}
+        writer.writerow(failed_row)
     write_text(file, text.getvalue())
 
 
 def _cell(value: object) -> object:
-    """Undefined numbers stay empty."""
-    return value if not isinstance(value, float) else "" if value != value else f"{value:.6g}"
+    """A value as it is written; undefined numbers stay empty."""
+    if not isinstance(value, float):
+        return value
+    return "" if math.isnan(value) else f"{value:.6g}"
 
 
-def write_sheet(file: Path, rows: Sequence[Row], regions: Mapping[int, str]) -> None:
-    """The picture as PNG."""
+def write_sheet(
+    file: Path,
+    rows: Sequence[Row],
+    regions: Mapping[int, str],
+) -> None:
+    """Write the contact sheet as PNG; `regions` names the values of the masks."""
     content = io.BytesIO()
     draw_sheet(rows, regions).savefig(content, format="png", dpi=110)
     write_bytes(file, content.getvalue())
 
 
-def print_order(order: Sequence[Ranked], count: int | None) -> None:
-    """The first scans of the order."""
-    shown = order[: count or SHOWN]
-    print_table(order_table(shown))
-    if len(order) > len(shown):
-        Console(soft_wrap=True).print(f"and {len(order) - len(shown)} more")
+def print_ranking(ranking: Sequence[Ranked], count: int | None) -> None:
+    """Print the first `count` scans, or ROWS_ON_TERMINAL by default."""
+    printed = ranking[: count or ROWS_ON_TERMINAL]
+    print_table(ranking_table(printed))
+    more = len(ranking) - len(printed)
+    if more > 0:
+        Console(soft_wrap=True).print(f"and {more} more")
 
 
-def order_table(order: Sequence[Ranked]) -> Table:
-    """Rank and name of each scan, the three numbers behind its rank, and the reason in words."""
+def ranking_table(ranking: Sequence[Ranked]) -> Table:
+    """Rank and name of each scan, the numbers behind its rank, and the reason."""
     two_digits = Format(".2f")
     columns = [
         Column("rank"),
@@ -79,8 +91,16 @@ def order_table(order: Sequence[Ranked]) -> Table:
         Column("slice"),
         text_column("why", wraps=True),
     ]
-    rows: list[Cells] = []
-    for scan in order:
-        numbers = scan.uncertainty, scan.novelty, scan.disagreement
-        rows.append([scan.rank, scan.case, *numbers, scan.slice, scan.reason])
+    rows: list[TableRow] = []
+    for scan in ranking:
+        row: TableRow = [
+            scan.rank,
+            scan.case,
+            scan.uncertainty,
+            scan.novelty,
+            scan.disagreement,
+            scan.slice,
+            scan.reason,
+        ]
+        rows.append(row)
     return Table("Scans to label next, most useful first", columns, [rows])

@@ -1,1 +1,1 @@
-"""What people look at: tables and figures, made from the files that a run leaves behind."""
+"""Tables, verdicts and figures from the files of finished runs."""

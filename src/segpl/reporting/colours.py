@@ -1,4 +1,4 @@
-"""The colours of regions, the same in every picture."""
+"""The colours of regions, the same in every figure."""
 
 COLOURS = ("#d62728", "#2ca02c", "#1f77b4", "#ff7f0e", "#9467bd")
-"""Whole tumour red, core green, enhancing core blue, as in the paper."""
+"""Red for the whole tumour, green for its core, blue for the enhancing core, as in the paper."""

@@ -1,26 +1,22 @@
-"""What a comparison or a report is made from: the files of runs, read once, under the names that a study gave them."""
+"""What a comparison or a report is made from: the files of several runs, read once."""
 
 import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import chain
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from segpl.foundation.errors import UserError
-from segpl.foundation.files import file_name
-from segpl.reporting.facts import Facts, read_facts
+from segpl.reporting.run_folder import RunFolder, find_runs
 from segpl.reporting.table import TABLE_ENDING
 from segpl.reporting.verdict import DEFAULT_BASELINE
-from segpl.rundir import LOG_FILE, RUN_FILE, RUNS_FILE, TASK_FILE, read_plain, read_table, scored_as
+from segpl.rundir import TASK_FILE, scoring_suffix
 
-KEYS = ["run", "method", "budget", "seed"]
-SAME = (
+COMPARED_SETTINGS = (
     "steps",
     "batch",
     "ratio",
@@ -33,62 +29,17 @@ SAME = (
     "spacing",
     "validation",
 )
-"""Settings that methods must share if the better one is to be better for being the method that it is."""
-
-
-@dataclass(frozen=True)
-class RunFolder:
-    """One run directory; `method` and `budget` are what its study calls them."""
-
-    folder: Path
-    name: str
-    method: str
-    budget: str
-    settings: Mapping[str, Any]
-    """What run.yaml says."""
-
-    @property
-    def seed(self) -> int:
-        """What drew its split, weights and batches."""
-        return int(self.settings.get("seed", 0))
-
-    @cached_property
-    def facts(self) -> Facts:
-        """What training recorded about it."""
-        return read_facts(self.folder, self.settings.get("steps"))
-
-    @property
-    def failure(self) -> str | None:
-        """Why its study gave it up, if it did."""
-        file = self.folder / "failed.txt"
-        return file.read_text(encoding="utf-8").strip() if file.is_file() else None
-
-    @property
-    def scoring(self) -> str:
-        """How the names of its scores, masks and the like end."""
-        return scored_as(self.folder) or ""
-
-    def read(self, name: str) -> Any:
-        """What a YAML or JSON file of the run holds; nothing where there is none."""
-        file = self.folder / name
-        return read_plain(file) if file.is_file() else {}
-
-    def volume(self, kind: str, case: str) -> Path:
-        """The file of a case's mask or probabilities."""
-        return self.folder / f"{kind}{self.scoring}" / f"{file_name(case)}.nii.gz"
-
-    def table(self, name: str) -> pd.DataFrame:
-        """A long table of the run under the names of its study; empty where there is none."""
-        file = self.folder / name
-        if not file.is_file() or not file.stat().st_size:
-            return pd.DataFrame()
-        rows = read_table(file) if name != LOG_FILE else pd.read_csv(file)
-        return rows.assign(run=self.name, method=self.method, budget=self.budget, seed=self.seed)
+"""Settings that must be equal in all runs if a difference is to be due to the method alone."""
+RUN_COLUMNS = ["run", "method", "budget", "seed"]
+SCORE_COLUMNS = ["metric", "value", "shift", "level", "subject", "case", "region", "labelled"]
+IMAGE_COLUMNS = [*SCORE_COLUMNS, "image", "foreground"]
+CURVE_COLUMNS = [*SCORE_COLUMNS, "curve", "x", "y", "voxels"]
+LOG_COLUMNS = ["step"]
 
 
 @dataclass(frozen=True)
 class Material:
-    """Runs, and their tables one below the other. A table that no run has is empty but has its columns."""
+    """Runs and their concatenated tables. A table that no run has keeps its columns only."""
 
     folders: Sequence[Path]
     runs: Sequence[RunFolder]
@@ -99,70 +50,74 @@ class Material:
     study_tables: Sequence[Path] = ()
     """Files of a study's tables as `table.to_json` writes them."""
     tables_not_shown: Sequence[Path] = ()
-    """Tables of a study that were written before there was such a file."""
+    """Tables of a study that exist only as Markdown, because an earlier version wrote them."""
     regions: Sequence[Mapping[str, Any]] = field(default_factory=list)
+    """The regions of the task, as task.yaml lists them."""
 
     @property
     def methods(self) -> list[str]:
-        """Those that learn from labels alone first, then in the order of the runs."""
+        """All methods: first those that learn from labels only, then in the order of the runs."""
+        labels_only = self.labels_only
         names = list(dict.fromkeys(run.method for run in self.runs))
-        return sorted(names, key=lambda name: name not in self.labels_alone)
+        with_labels_only = [name for name in names if name in labels_only]
+        others = [name for name in names if name not in labels_only]
+        return with_labels_only + others
 
     @property
-    def labels_alone(self) -> set[str]:
-        """Methods of which no run learnt from an unlabelled scan."""
+    def labels_only(self) -> set[str]:
+        """Methods of which every run is known to have learnt from labels only."""
+        names = {run.method for run in self.runs}
         others = {run.method for run in self.runs if run.facts.uses_unlabelled is not False}
-        return {run.method for run in self.runs} - others
+        return names - others
 
     @property
-    def of_unknown_use(self) -> set[str]:
-        """Methods with a run of which nobody recorded whether it learnt from unlabelled scans."""
+    def unknown_use(self) -> set[str]:
+        """Methods with a run that does not say whether it learnt from unlabelled scans."""
         return {run.method for run in self.runs if run.facts.uses_unlabelled is None}
 
     @property
     def budgets(self) -> list[str]:
-        """In the order of the runs."""
+        """The label budgets, in the order of the runs."""
         return list(dict.fromkeys(run.budget for run in self.runs))
 
     @property
     def baseline(self) -> str | None:
-        """What the others are compared with: a method that learns from labels alone, the usual one first."""
-        found = [name for name in self.methods if name in self.labels_alone]
-        if DEFAULT_BASELINE in found or DEFAULT_BASELINE in self.of_unknown_use:
+        """The method that the others are compared with: one that learns from labels only.
+
+        The default baseline is preferred. None if no method is known to learn from labels only.
+        """
+        candidates = [name for name in self.methods if name in self.labels_only]
+        if DEFAULT_BASELINE in candidates or DEFAULT_BASELINE in self.unknown_use:
             return DEFAULT_BASELINE
-        return found[0] if found else None
+        return candidates[0] if candidates else None
 
     @property
-    def unlike(self) -> list[str]:
-        """What a fair comparison would have the same and these runs have not, in a sentence for each budget."""
-        said = []
+    def setting_differences(self) -> list[str]:
+        """A sentence for each budget at which scored runs differ in more than the method."""
+        sentences = []
         for budget in self.budgets:
-            runs = [
-                run.settings
-                for run in self.runs
-                if run.budget == budget and scored_as(run.folder) is not None
-            ]
-            seen = {key: {json.dumps(run[key]) for run in runs if key in run} for key in SAME}
-            found = [
-                f"{key} ({', '.join(sorted(values))})"
-                for key, values in seen.items()
-                if len(values) > 1
-            ]
-            if found:
-                said.append(
-                    f"Not only the method differs between the runs at {budget}: {'; '.join(found)}."
+            differences = _different_settings(self._scored_settings(budget))
+            if differences:
+                sentences.append(
+                    "Not only the method differs between the runs at "
+                    f"{budget}: {'; '.join(differences)}."
                 )
-        return said
+        return sentences
+
+    def _scored_settings(self, budget: str) -> list[Mapping[str, Any]]:
+        runs = [run for run in self.runs if run.budget == budget]
+        return [run.settings for run in runs if scoring_suffix(run.folder) is not None]
 
     @property
-    def unknown(self) -> list[str]:
-        """A sentence on the runs of which it is unknown whether they learnt from unlabelled scans."""
+    def unknown_use_notes(self) -> list[str]:
+        """A sentence on the runs that do not say whether they learnt from unlabelled scans."""
         names = [run.name for run in self.runs if run.facts.uses_unlabelled is None]
         if not names:
             return []
         return [
-            f"Unknown whether unlabelled scans were used: {', '.join(names)}. An earlier version of segpl trained "
-            "them and did not record it, so nothing is said here about whether the unlabelled scans help them."
+            f"Unknown whether unlabelled scans were used: {', '.join(names)}. An earlier version "
+            "of segpl trained these runs and did not record it, so there is no verdict on whether "
+            "unlabelled scans help them."
         ]
 
     @property
@@ -173,49 +128,93 @@ class Material:
 
     @property
     def failed(self) -> list[RunFolder]:
-        """Runs that their study gave up."""
+        """Runs that failed in their study."""
         return [run for run in self.runs if run.failure]
 
     @property
     def clean(self) -> pd.DataFrame:
-        """Scores of the images as they are."""
+        """Scores of the unchanged test images."""
         return self.scores[self.scores["shift"] == "clean"]
 
 
 def gather(folders: Sequence[Path]) -> Material:
-    """Read every run in `folders`: a run directory, a folder of some, or a study."""
-    found: dict[Path, RunFolder] = {}
-    for run in chain.from_iterable(map(runs_in, folders)):
-        found.setdefault(run.folder.resolve(), run)
-    runs = list(found.values())
-    doubles = {name for name, count in Counter(run.name for run in runs).items() if count > 1}
-    if doubles:
-        runs = [_renamed(run) if run.name in doubles else run for run in runs]
-    runs = sorted(runs, key=lambda run: _natural(run.budget))
-    tasks = [task for run in runs if (task := run.read(TASK_FILE))]
+    """Read every run in `folders`. Each is a run directory, a folder of runs, or a study."""
+    runs = _unique_runs(folders)
+    tasks = _tasks(runs)
     if any(task != tasks[0] for task in tasks):
         raise UserError(
-            f"{folders[0]} holds runs of different tasks: name the run directories of one of them."
+            f"{folders[0]} holds runs of different tasks: give the run directories of one task."
         )
-    extra = {
-        "scores": ["metric", "value", "shift", "level", "subject", "case", "region", "labelled"]
-    }
-    extra |= {"images": [*extra["scores"], "image", "foreground"], "log": ["step"]}
-    extra["curves"] = [*extra["scores"], "curve", "x", "y", "voxels"]
-    tables = {kind: _stacked(runs, kind, columns) for kind, columns in extra.items()}
     return Material(
-        list(folders),
-        runs,
-        **tables,
+        folders=list(folders),
+        runs=runs,
+        scores=_concatenate([run.scores() for run in runs], SCORE_COLUMNS),
+        images=_concatenate([run.images() for run in runs], IMAGE_COLUMNS),
+        curves=_concatenate([run.curves() for run in runs], CURVE_COLUMNS),
+        log=_concatenate([run.log() for run in runs], LOG_COLUMNS),
         study_tables=_study_tables(folders, TABLE_ENDING),
         tables_not_shown=_tables_not_shown(folders),
         regions=tasks[0]["regions"] if tasks else [],
     )
 
 
+def _unique_runs(folders: Sequence[Path]) -> list[RunFolder]:
+    """Every run once, with a name of its own, in the order of the label budgets."""
+    by_folder: dict[Path, RunFolder] = {}
+    for folder in folders:
+        for run in find_runs(folder):
+            by_folder.setdefault(run.folder.resolve(), run)
+    counts = Counter(run.name for run in by_folder.values())
+    runs = []
+    for run in by_folder.values():
+        is_ambiguous = counts[run.name] > 1
+        runs.append(_with_parent_name(run) if is_ambiguous else run)
+    return sorted(runs, key=_budget_order)
+
+
+def _with_parent_name(run: RunFolder) -> RunFolder:
+    parent = run.folder.resolve().parent
+    return replace(run, name=f"{parent.name}/{run.name}")
+
+
+def _budget_order(run: RunFolder) -> list[tuple[bool, int, str]]:
+    """A sort key by which budget 2 comes before 10, and text comes after numbers."""
+    key = []
+    for token in re.split(r"(\d+)", run.budget):
+        if token.isdigit():
+            key.append((False, int(token), token))
+        elif token:
+            key.append((True, 0, token))
+    return key
+
+
+def _tasks(runs: Sequence[RunFolder]) -> list[Any]:
+    """What the runs that have a record of their task say about it."""
+    tasks = [run.read(TASK_FILE) for run in runs]
+    return [task for task in tasks if task]
+
+
+def _different_settings(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The compared settings that have several values among the settings of these runs."""
+    differences = []
+    for key in COMPARED_SETTINGS:
+        values = {json.dumps(settings[key]) for settings in runs if key in settings}
+        if len(values) > 1:
+            listed_values = ", ".join(sorted(values))
+            differences.append(f"{key} ({listed_values})")
+    return differences
+
+
+def _concatenate(tables: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
+    filled = [table for table in tables if len(table)]
+    if not filled:
+        return pd.DataFrame(columns=[*RUN_COLUMNS, *columns])
+    return pd.concat(filled, ignore_index=True)
+
+
 def _study_tables(folders: Sequence[Path], ending: str) -> list[Path]:
-    """The tables that studies left in these folders, that of cost last."""
-    files = []
+    """The tables that studies wrote to these folders; the table of cost comes last."""
+    files: list[Path] = []
     for folder in folders:
         files += sorted((folder / "tables").glob(f"*{ending}"))
         files += folder.glob(f"cost{ending}")
@@ -223,75 +222,9 @@ def _study_tables(folders: Sequence[Path], ending: str) -> list[Path]:
 
 
 def _tables_not_shown(folders: Sequence[Path]) -> list[Path]:
-    """Tables that studies left as Markdown alone: the report does not read Markdown."""
+    """Tables of studies that exist only as Markdown, which the report does not read."""
     missing = []
     for file in _study_tables(folders, ".md"):
         if not file.with_suffix(TABLE_ENDING).is_file():
             missing.append(file)
     return missing
-
-
-def runs_in(folder: Path) -> list[RunFolder]:
-    """The folder itself if it is a run, else those in it; of a study, those that it names."""
-    if not folder.is_dir():
-        raise UserError(
-            f"{folder} is not a folder: give a run directory, a folder of them, or a study."
-        )
-    found = _run_directories(folder)
-    if not found:
-        raise UserError(
-            f"{folder} holds no run: make one with segpl train, or give the folder of another."
-        )
-    names = folder / RUNS_FILE
-    if not names.is_file():
-        return [_run(directory, {}) for directory in found]
-    named = read_plain(names)
-    runs = [_run(directory, named) for directory in found if directory.name in named]
-    if not runs:
-        raise UserError(
-            f"{names} names no run that is in {folder}: call the same segpl study again."
-        )
-    return runs
-
-
-def _run_directories(folder: Path) -> list[Path]:
-    if (folder / RUN_FILE).is_file():
-        return [folder]
-    inside = folder / "runs" if (folder / "runs").is_dir() else folder
-    return sorted(file.parent for file in inside.glob("*/run.yaml"))
-
-
-def _run(folder: Path, named: Mapping[str, Sequence[str]]) -> RunFolder:
-    settings = read_plain(folder / RUN_FILE)
-    method = settings.get("method", {})
-    name = str(method.get("name", "") if isinstance(method, dict) else method)
-    label, budget = named.get(folder.name, (name, _budget(settings)))
-    return RunFolder(folder, folder.resolve().name, label, budget, settings)
-
-
-def _budget(settings: Mapping[str, Any]) -> str:
-    labelled, slices = settings.get("labelled"), settings.get("slices")
-    subjects = f"{labelled or 'all'} labelled"
-    return f"{subjects}, {slices} slices" if slices else subjects
-
-
-def _natural(text: str) -> list[tuple[bool, int, str]]:
-    """An order in which 2 comes before 10, and words come last."""
-    return [
-        (not part.isdigit(), int(part) if part.isdigit() else 0, part)
-        for part in re.split(r"(\d+)", text)
-        if part
-    ]
-
-
-def _renamed(run: RunFolder) -> RunFolder:
-    name = f"{run.folder.resolve().parent.name}/{run.name}"
-    return RunFolder(run.folder, name, run.method, run.budget, run.settings)
-
-
-def _stacked(runs: Sequence[RunFolder], kind: str, columns: Sequence[str]) -> pd.DataFrame:
-    names = [(run, f"{kind}.csv" if kind == "log" else f"{kind}{run.scoring}.csv") for run in runs]
-    tables = [table for run, name in names if len(table := run.table(name))]
-    return (
-        pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*KEYS, *columns])
-    )

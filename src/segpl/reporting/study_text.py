@@ -1,82 +1,27 @@
-"""The tables of a study as people read them, with all that one must know to judge them."""
+"""The tables of a study with their titles, columns and notes."""
 
 from collections.abc import Sequence
 
 import pandas as pd
 
-from segpl.reporting.study_numbers import CERTAINTY, HEADLINE, WITH_BACKGROUND, Layout
+from segpl.reporting.metric_columns import metric_column
+from segpl.reporting.study_numbers import HEADLINE, UNCERTAINTY, WITH_BACKGROUND, Layout
 from segpl.reporting.table import Column, Format, Row, Spread, Table, Value, text_column
-from segpl.reporting.tables import metric_column
 
-SPREAD = (
-    "Mean ± standard deviation over seeds of the mean over test subjects; cases of a subject are "
-    "averaged first, then regions, and undefined scores (region absent from truth and mask) are "
-    "left out."
+AVERAGING = (
+    "Mean ± standard deviation over seeds of the mean over test subjects. The cases of a subject "
+    "are averaged first, then its regions. Undefined scores (region absent from truth and mask) "
+    "are left out."
 )
 SELECTION = (
     "The weights of a run are those with the best foreground IoU on its validation subjects or, "
-    "where it has none, those of the last step."
+    "if it has none, those of the last step."
 )
 TEST = (
-    "p is Wilcoxon's signed-rank test over subjects (seeds averaged) against the best baseline of "
-    "the same budget, not corrected for the number of tests."
+    "p is the p-value of Wilcoxon's signed-rank test over subjects (seeds averaged) against the "
+    "best baseline at the same budget. It is not corrected for the number of tests."
 )
 FOUR_DIGITS = ".4g"
-
-
-def comparison_table(numbers: pd.DataFrame, layout: Layout) -> Table:
-    """Which method finds most, at each budget."""
-    columns = [
-        text_column("labelled"),
-        text_column("method"),
-        metric_column(HEADLINE, title="foreground IoU %"),
-        metric_column(WITH_BACKGROUND, ranked=False),
-    ]
-    notes = [SPREAD, SELECTION, TEST]
-    if layout.paper_scores:
-        columns.append(Column("paper: IoU %", Format(".2f")))
-        notes.append(
-            f"The paper's figures are its own ({layout.paper}); it does not say whether background counts."
-        )
-    columns += [*_count_columns(), text_column("p")]
-    groups = []
-    for _, part in numbers.groupby("budget", sort=False):
-        groups.append([_comparison_row(row, layout) for _, row in part.iterrows()])
-    notes += [*_failures(layout), *layout.notes]
-    return Table(layout.title, columns, groups, notes, marks_best=True)
-
-
-def _comparison_row(row: pd.Series, layout: Layout) -> Row:
-    cells: list[Value] = [
-        *_names(row),
-        _mean_and_deviation(row, HEADLINE),
-        _mean_and_deviation(row, WITH_BACKGROUND),
-    ]
-    if layout.paper_scores:
-        cells.append(_mean_and_deviation(row, "paper"))
-    return [*cells, *_counts(row), _test(row)]
-
-
-def certainty_table(numbers: pd.DataFrame, layout: Layout) -> Table:
-    """Whose probabilities are calibrated, and whose doubt finds the errors."""
-    columns = [
-        text_column("labelled"),
-        text_column("method"),
-        *(metric_column(metric) for metric in CERTAINTY),
-        *_count_columns(),
-    ]
-    groups = []
-    for _, part in numbers.groupby("budget", sort=False):
-        groups.append([_certainty_row(row) for _, row in part.iterrows()])
-    notes = [f"Lower is better. {SPREAD}", SELECTION, *_failures(layout), *layout.notes]
-    return Table(f"{layout.title}: uncertainty", columns, groups, notes, marks_best=True)
-
-
-def _certainty_row(row: pd.Series) -> Row:
-    scores = [_mean_and_deviation(row, metric) for metric in CERTAINTY]
-    return [*_names(row), *scores, *_counts(row)]
-
-
 COST_COLUMNS = {
     "seconds": Column("training s", Format(FOUR_DIGITS)),
     "flops_prediction": Column("prediction GFLOP", Format(FOUR_DIGITS, 1e-9)),
@@ -89,25 +34,84 @@ PAPER_COST_COLUMNS = {
     "paper_gigaflops": Column("paper: GFLOP", Format(FOUR_DIGITS)),
     "paper_parameters": Column("paper: parameters K", Format(FOUR_DIGITS, 1e-3)),
 }
+RUNS_COLUMN = {"runs": Column("runs", Format(FOUR_DIGITS))}
+
+
+def comparison_table(numbers: pd.DataFrame, layout: Layout) -> Table:
+    """The IoU of every method at each budget, and a test against the best baseline."""
+    columns = [
+        text_column("labelled"),
+        text_column("method"),
+        metric_column(HEADLINE, title="foreground IoU %"),
+        metric_column(WITH_BACKGROUND, ranked=False),
+    ]
+    notes = [AVERAGING, SELECTION, TEST]
+    if layout.paper_scores:
+        columns.append(Column("paper: IoU %", Format(".2f")))
+        notes.append(
+            f"The paper's figures are its own ({layout.paper}). "
+            "The paper does not say whether background counts."
+        )
+    columns += [*_count_columns(), text_column("p")]
+    groups = []
+    for _, rows in numbers.groupby("budget", sort=False):
+        groups.append([_comparison_row(row, layout) for _, row in rows.iterrows()])
+    notes += _failure_notes(layout)
+    notes += layout.notes
+    return Table(layout.title, columns, groups, notes, marks_best=True)
+
+
+def _comparison_row(row: pd.Series, layout: Layout) -> Row:
+    cells: list[Value] = [
+        *_names(row),
+        _mean_and_deviation(row, HEADLINE),
+        _mean_and_deviation(row, WITH_BACKGROUND),
+    ]
+    if layout.paper_scores:
+        cells.append(_mean_and_deviation(row, "paper"))
+    return [*cells, *_counts(row), _test_text(row)]
+
+
+def uncertainty_table(numbers: pd.DataFrame, layout: Layout) -> Table:
+    """Calibration and error detection of every method at each budget."""
+    columns = [
+        text_column("labelled"),
+        text_column("method"),
+        *(metric_column(metric) for metric in UNCERTAINTY),
+        *_count_columns(),
+    ]
+    groups = []
+    for _, rows in numbers.groupby("budget", sort=False):
+        groups.append([_uncertainty_row(row) for _, row in rows.iterrows()])
+    notes = [f"Lower is better. {AVERAGING}", SELECTION, *_failure_notes(layout), *layout.notes]
+    return Table(f"{layout.title}: uncertainty", columns, groups, notes, marks_best=True)
+
+
+def _uncertainty_row(row: pd.Series) -> Row:
+    scores = [_mean_and_deviation(row, metric) for metric in UNCERTAINTY]
+    return [*_names(row), *scores, *_counts(row)]
 
 
 def cost_table(numbers: pd.DataFrame, layout: Layout) -> Table:
-    """What each method costs."""
+    """The cost of each method, beside the cost in the paper if it is known."""
     columns = dict(COST_COLUMNS)
     notes = [
-        "Mean over runs. Seconds are the median step times the number of steps, on the machine of the run.",
-        "GFLOP are for one patch, forward only: to predict it, and to learn from it with and "
-        "without a label. A product and a sum are two operations.",
+        "Mean over runs. Seconds are the median time of a step times the number of steps, on the "
+        "machine of the run.",
+        "GFLOP are for the forward pass of one patch: to predict it, and to learn from it with and "
+        "without a label. A multiplication and an addition are two operations.",
     ]
     if layout.paper_cost:
         columns |= PAPER_COST_COLUMNS
         notes.append(f"The paper's figures are its own ({layout.paper}), on its own machine.")
-    columns["runs"] = Column("runs", Format(FOUR_DIGITS))
+    columns |= RUNS_COLUMN
     rows: list[Row] = []
     for _, row in numbers.iterrows():
-        rows.append([str(row["method"]), *(float(row[key]) for key in columns)])
-    shown = [text_column("method"), *columns.values()]
-    return Table(f"{layout.title}: cost", shown, [rows], [*notes, *layout.notes])
+        costs = [float(row[key]) for key in columns]
+        rows.append([str(row["method"]), *costs])
+    notes += layout.notes
+    title = f"{layout.title}: cost"
+    return Table(title, [text_column("method"), *columns.values()], [rows], notes)
 
 
 def _names(row: pd.Series) -> list[str]:
@@ -123,23 +127,29 @@ def _count_columns() -> Sequence[Column]:
 
 
 def _counts(row: pd.Series) -> tuple[Value, Value]:
-    """Seeds, and how many there should be where some are missing; subjects."""
+    """The numbers of seeds and of subjects; "1 of 2" seeds if runs are missing."""
     seeds = int(row["seeds"])
     wanted = int(row["wanted"])
-    return (seeds if seeds == wanted else f"{seeds} of {wanted}"), int(row["subjects"])
+    subjects = int(row["subjects"])
+    if seeds != wanted:
+        return f"{seeds} of {wanted}", subjects
+    return seeds, subjects
 
 
-def _test(row: pd.Series) -> str | None:
-    return None if pd.isna(row["p"]) else f"{row['p']:.2g} vs {row['baseline']}"
+def _test_text(row: pd.Series) -> str | None:
+    """The p-value and the baseline; None if the method was not tested."""
+    if pd.isna(row["p"]):
+        return None
+    return f"{row['p']:.2g} vs {row['baseline']}"
 
 
-def _failures(layout: Layout) -> list[str]:
-    """Which runs are missing from the means."""
+def _failure_notes(layout: Layout) -> list[str]:
+    """A sentence for each budget and method of which runs are missing from the means."""
     sentences = []
     for budget in layout.budgets:
         for method in layout.methods:
-            count = layout.failed.get((budget, method), 0)
-            if count:
-                runs = f"{count} of {len(layout.seeds)} runs of {method} at {budget}"
-                sentences.append(f"{runs} failed.")
+            failed = layout.failed.get((budget, method), 0)
+            if failed:
+                runs = f"{failed} of {len(layout.seeds)} runs"
+                sentences.append(f"{runs} of {method} at {budget} failed.")
     return sentences

@@ -1,7 +1,7 @@
-"""Does it help? Two methods compared on the same subjects and seeds, and the answer in one sentence."""
+"""Do the unlabelled scans help? Two methods compared on the same subjects and seeds."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -9,29 +9,32 @@ import numpy as np
 import pandas as pd
 
 from segpl.foundation.errors import UserError
+from segpl.reporting.grammar import plural
 from segpl.reporting.statistics import LEVEL, bootstrap, holm, interval, mean_of_regions, wilcoxon
-from segpl.reporting.words import plural
 
 POINTS = {"iou": "IoU", "mean_iou": "mean IoU", "dice": "Dice", "surface_dice": "surface Dice"}
-"""What a verdict can be about: shares of 1 of which more is better."""
+"""The metrics that a verdict can be about: fractions of 1 of which higher is better."""
 DEFAULT_BASELINE = "supervised"
-"""What others are compared with unless another is asked for. It learns from labels alone."""
+"""The method that others are compared with by default. It learns from labels only."""
+SIGNIFICANT = 1 - LEVEL
+"""A verdict needs a p-value below this."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A method against a baseline: the mean difference in points (hundredths) over subjects and how sure it is.
+    """A method against a baseline: the mean difference over subjects, in points (hundredths).
 
-    `low` and `high` bound the 95 % interval over subjects and seeds and `p` goes with it; where there is one subject
-    and one seed they are undefined. `bootstrap` and `wilcoxon` know of the subjects alone.
+    `low` and `high` bound the 95 % interval over subjects and seeds, and `p` belongs to it. All
+    three are undefined if there is one subject and one seed. `wilcoxon` (a p-value) and `bootstrap`
+    (a 95 % interval) consider the subjects only.
     """
 
     method: str
     baseline: str
     labelled: int | None
-    """Labelled subjects of both; None for all there are."""
+    """Number of labelled subjects of both methods; None if all subjects are labelled."""
     budget: str | None
-    """What a study calls that, where the scores say so."""
+    """What a study calls this number, if the scores have a column for it."""
     shift: str
     level: float
     metric: str
@@ -42,39 +45,40 @@ class Comparison:
     subjects: int
     seeds: int
     left_out: int
-    """Pairs of scores (same seed, case and region) of which one or both are undefined or missing."""
+    """Pairs of scores (same seed, case and region) with an undefined or missing score."""
     wilcoxon: float
     bootstrap: tuple[float, float]
 
 
 class Kind(Enum):
-    """The three answers."""
+    """The three possible answers."""
 
     HELPS = "helps"
-    CANNOT_TELL = "cannot tell"
+    INCONCLUSIVE = "inconclusive"
     HURTS = "hurts"
 
 
-OF_METHODS = {
+OPENING_ON_METHODS = {
     Kind.HELPS: "",
-    Kind.CANNOT_TELL: "It cannot be told from these data which is better: ",
+    Kind.INCONCLUSIVE: "Inconclusive: these data do not show which is better. ",
     Kind.HURTS: "",
 }
-OF_SCANS = {
+OPENING_ON_SCANS = {
     Kind.HELPS: "The unlabelled scans help: ",
-    Kind.CANNOT_TELL: "It cannot be told from these data whether the unlabelled scans help: ",
+    Kind.INCONCLUSIVE: ("Inconclusive: these data do not show whether the unlabelled scans help. "),
     Kind.HURTS: "The unlabelled scans hurt: ",
 }
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer, its sentence and what it rests on. `p` is corrected if there were several comparisons."""
+    """The answer, also in words, and the comparison behind it."""
 
     kind: Kind
     sentence: str
     comparison: Comparison
     p: float
+    """Corrected for the number of comparisons, if there are several."""
 
 
 def pairs(
@@ -85,35 +89,42 @@ def pairs(
     shift: str = "clean",
     level: float = 0.0,
 ) -> pd.DataFrame:
-    """The values of two methods side by side, in columns `method` and `baseline`; of scores or of images.
+    """The values of two methods side by side, in the columns `method` and `baseline`.
 
-    A row for each seed that both have, subject, case, region (and image). Both must have the same number of labelled
-    subjects, and one run per seed.
+    There is a row for each subject, case, region (and image, in a table of images) of each seed
+    that both methods have. Both must have the same number of labelled subjects and one run per
+    seed.
     """
-    asked = (
-        (scores["metric"] == metric)
-        & (scores["shift"] == shift)
-        & np.isclose(scores["level"], level)
-    )
-    one, other = (scores[asked & (scores["method"] == name)] for name in (method, baseline))
-    for name, part in ((method, one), (baseline, other)):
-        if part.empty:
-            at = " or ".join(map(_budget, _budgets(scores)))
+    is_wanted = (scores["metric"] == metric) & (scores["shift"] == shift)
+    is_wanted &= np.isclose(scores["level"], level)
+    wanted = scores[is_wanted]
+    of_method = wanted[wanted["method"] == method]
+    of_baseline = wanted[wanted["method"] == baseline]
+    for name, rows in ((method, of_method), (baseline, of_baseline)):
+        if rows.empty:
+            budgets = " or ".join(_budget_text(budget) for budget in _budgets(scores))
             raise UserError(
-                f"There is no {metric} of {name} under {shift} {level:g} at {at}: train and evaluate it."
+                f"There is no {metric} of {name} under {shift} {level:g} at {budgets}: "
+                f"train {name} and evaluate it."
             )
-    _check_twins(one, other)
-    by = [key for key in ("seed", "subject", "case", "image", "region") if key in scores]
-    values = {"method": one.set_index(by)["value"], "baseline": other.set_index(by)["value"]}
+    _check_comparable(of_method, of_baseline)
+    possible_keys = ("seed", "subject", "case", "image", "region")
+    keys = [key for key in possible_keys if key in scores]
+    values = {
+        "method": of_method.set_index(keys)["value"],
+        "baseline": of_baseline.set_index(keys)["value"],
+    }
     both = pd.concat(values, axis=1).reset_index()
-    return both[both["seed"].isin(one["seed"]) & both["seed"].isin(other["seed"])]
+    has_both = both["seed"].isin(of_method["seed"]) & both["seed"].isin(of_baseline["seed"])
+    return both[has_both]
 
 
 def gains(both: pd.DataFrame) -> pd.Series:
-    """By how many points the method of such pairs is ahead, for each subject and seed."""
+    """By how many points the method of `pairs` is ahead, for each subject and seed."""
+    difference = 100 * (both["method"] - both["baseline"])
     # Rounded, so that two equal means do not differ by the order in which they were added up.
-    each = both.assign(value=(100 * (both["method"] - both["baseline"])).round(9))
-    return mean_of_regions(each.dropna(subset="value"), ["subject", "seed"])
+    rows = both.assign(value=difference.round(9))
+    return mean_of_regions(rows.dropna(subset="value"), ["subject", "seed"])
 
 
 def compare(
@@ -124,9 +135,9 @@ def compare(
     shift: str = "clean",
     level: float = 0.0,
 ) -> Comparison:
-    """Compare two methods that `scores` has at one number of labelled subjects, paired by seed and subject.
+    """Compare two methods at one number of labelled subjects, paired by seed and subject.
 
-    A case and region in which either is undefined is left out for both, so that both are judged on the same.
+    If a case and region is undefined for one method, it is left out for both.
     """
     if metric not in POINTS:
         raise UserError(f"A verdict cannot be about {metric}: choose one of {', '.join(POINTS)}.")
@@ -134,9 +145,11 @@ def compare(
     differences = gains(both)
     if differences.empty:
         raise UserError(
-            f"{method} and {baseline} have no {metric} that is defined for both: test on other cases."
+            f"{method} and {baseline} have no {metric} that is defined for both: "
+            "evaluate them on other test cases."
         )
-    found = interval(differences)
+    is_incomplete = both[["method", "baseline"]].isna().any(axis=1)
+    mean_difference = interval(differences)
     return Comparison(
         method=method,
         baseline=baseline,
@@ -145,13 +158,13 @@ def compare(
         shift=shift,
         level=level,
         metric=metric,
-        effect=found.mean,
-        low=found.low,
-        high=found.high,
-        p=found.p,
+        effect=mean_difference.mean,
+        low=mean_difference.low,
+        high=mean_difference.high,
+        p=mean_difference.p,
         subjects=differences.index.get_level_values("subject").nunique(),
         seeds=differences.index.get_level_values("seed").nunique(),
-        left_out=int(both[["method", "baseline"]].isna().any(axis=1).sum()),
+        left_out=int(is_incomplete.sum()),
         wilcoxon=wilcoxon(differences),
         bootstrap=bootstrap(differences),
     )
@@ -159,42 +172,50 @@ def compare(
 
 def verdict(
     comparison: Comparison,
-    corrected: float | None = None,
-    family: int = 1,
-    labels_alone: Collection[str] = (DEFAULT_BASELINE,),
-    of_unknown_use: Collection[str] = (),
+    corrected_p: float | None = None,
+    family_size: int = 1,
+    labels_only: Collection[str] = (DEFAULT_BASELINE,),
+    unknown_use: Collection[str] = (),
 ) -> Verdict:
-    """Helps or hurts only if the 95 % interval misses 0; among a `family` of comparisons, `corrected` p must agree.
+    """The verdict on one comparison.
 
-    The sentence is about the unlabelled scans if the baseline is among the methods that learn from labels alone and
-    the method is neither among these nor `of_unknown_use`; otherwise it is about the two methods.
+    A method helps or hurts only if the 95 % interval excludes 0. If the comparison is one of
+    several (`family_size`), `corrected_p` decides instead.
 
-    One seed tells nothing, however narrow the interval over subjects: on real scans most pairs of single trainings
-    differ by more than chance among subjects, the same two methods now this way and now that. Nor does one subject.
+    The sentence is about the unlabelled scans if the baseline is one of the methods that learn from
+    `labels_only` and the method is known to use unlabelled scans. Otherwise it is about the two
+    methods.
+
+    One seed is always inconclusive, however narrow the interval over subjects: on real scans, most
+    pairs of single trainings differ by more than the variation among subjects explains, and the
+    sign of the difference changes from seed to seed. One subject is inconclusive too.
     """
-    p = comparison.p if corrected is None else corrected
-    kind = Kind.CANNOT_TELL
-    if p < 1 - LEVEL and min(comparison.seeds, comparison.subjects) > 1:
+    p = comparison.p if corrected_p is None else corrected_p
+    is_repeated = comparison.seeds > 1 and comparison.subjects > 1
+    kind = Kind.INCONCLUSIVE
+    if p < SIGNIFICANT and is_repeated:
         kind = Kind.HELPS if comparison.effect > 0 else Kind.HURTS
-    without_claim = {*labels_alone, *of_unknown_use}
-    of_scans = comparison.baseline in labels_alone and comparison.method not in without_claim
-    return Verdict(kind, _sentence(kind, comparison, p, family, of_scans), comparison, p)
+    uses_unlabelled = comparison.method not in {*labels_only, *unknown_use}
+    is_about_scans = comparison.baseline in labels_only and uses_unlabelled
+    opening = OPENING_ON_SCANS[kind] if is_about_scans else OPENING_ON_METHODS[kind]
+    evidence = "; ".join(_evidence(comparison, p, family_size))
+    sentence = f"{opening}{_claim(comparison)} ({evidence})."
+    return Verdict(kind, sentence, comparison, p)
 
 
-def judged(
+def corrected_verdicts(
     comparisons: Sequence[Comparison],
-    labels_alone: Collection[str] = (DEFAULT_BASELINE,),
-    of_unknown_use: Collection[str] = (),
+    labels_only: Collection[str] = (DEFAULT_BASELINE,),
+    unknown_use: Collection[str] = (),
 ) -> list[Verdict]:
-    """A verdict on each, their p-values corrected together (Holm).
-
-    Where many are asked, one alone needs more than a 95 % interval.
-    """
-    corrected = holm([one.p for one in comparisons])
-    found = []
+    """A verdict on each comparison, with p-values corrected for their number (Holm)."""
+    corrected = holm([comparison.p for comparison in comparisons])
+    family_size = len(comparisons)
+    answers = []
     for comparison, p in zip(comparisons, corrected, strict=True):
-        found.append(verdict(comparison, float(p), len(comparisons), labels_alone, of_unknown_use))
-    return found
+        answer = verdict(comparison, float(p), family_size, labels_only, unknown_use)
+        answers.append(answer)
+    return answers
 
 
 def verdicts(
@@ -203,85 +224,126 @@ def verdicts(
     metric: str = "iou",
     shift: str = "clean",
     level: float = 0.0,
-    labels_alone: Collection[str] = (DEFAULT_BASELINE,),
-    of_unknown_use: Collection[str] = (),
+    labels_only: Collection[str] = (DEFAULT_BASELINE,),
+    unknown_use: Collection[str] = (),
 ) -> list[Verdict]:
-    """A verdict for every method and budget (or number of labelled subjects) against the baseline with the same."""
-    compared = [
-        compare(part, str(method), baseline, metric, shift, level)
-        for _, part in scores.groupby(
-            "budget" if "budget" in scores else "labelled", sort=False, dropna=False
-        )
-        for method in part["method"].unique()
-        if method != baseline
-    ]
-    if not compared:
+    """A verdict on every method at every budget, against the baseline at the same budget.
+
+    Without a column `budget`, the number of labelled subjects is the budget.
+    """
+    budget_column = "budget" if "budget" in scores else "labelled"
+    comparisons = []
+    for _, rows in scores.groupby(budget_column, sort=False, dropna=False):
+        for method in rows["method"].unique():
+            if method != baseline:
+                comparison = compare(rows, str(method), baseline, metric, shift, level)
+                comparisons.append(comparison)
+    if not comparisons:
         raise UserError(
             f"There is nothing but {baseline} among the scores: train and evaluate another method."
         )
-    return judged(compared, labels_alone, of_unknown_use)
+    return corrected_verdicts(comparisons, labels_only, unknown_use)
 
 
-def _check_twins(one: pd.DataFrame, other: pd.DataFrame) -> None:
-    """Two methods are twins if only the method differs: as many labels, one run a seed, common seeds and subjects."""
-    names = " and ".join(part["method"].iloc[0] for part in (one, other))
-    budgets = {budget for part in (one, other) for budget in _budgets(part)}
-    if len(budgets) > 1:
-        found = " and ".join(" or ".join(map(_budget, _budgets(part))) for part in (one, other))
-        raise UserError(
-            f"{names} must have as many labels as each other, but have {found}: choose runs of one number."
-        )
-    for part in (one, other):
-        runs = part[["seed", "run"]].drop_duplicates()
-        if runs["seed"].duplicated().any() or part.drop(columns="value").duplicated().any():
-            listed = f"{part['method'].iloc[0]} twice with one seed (runs {', '.join(map(str, runs['run']))})"
-            raise UserError(f"The scores have {listed}: compare one run of each seed at a time.")
+def _check_comparable(of_method: pd.DataFrame, of_baseline: pd.DataFrame) -> None:
+    """Refuse two methods whose scores differ in more than the method."""
+    names = f"{of_method['method'].iloc[0]} and {of_baseline['method'].iloc[0]}"
+    _check_same_budget(of_method, of_baseline, names)
+    _check_one_run_per_seed(of_method)
+    _check_one_run_per_seed(of_baseline)
+    budget = _budget_text(_budgets(of_method)[0])
     for keys in (["seed"], ["seed", "subject"]):
-        if one[keys].merge(other[keys]).empty:
-            at = _budget(budgets.pop())
+        if of_method[keys].merge(of_baseline[keys]).empty:
             raise UserError(
-                f"{names} have no {keys[-1]} in common at {at}: train and evaluate both on the same."
+                f"{names} have no {keys[-1]} in common at {budget}: "
+                f"train and evaluate both with the same {keys[-1]}s."
             )
 
 
-def _sentence(kind: Kind, comparison: Comparison, p: float, family: int, of_scans: bool) -> str:
-    opening = (OF_SCANS if of_scans else OF_METHODS)[kind]
-    amount = f"{_points(abs(comparison.effect))} {POINTS[comparison.metric]} points"
-    than = f"{'worse' if comparison.effect < 0 else 'better'} than {comparison.baseline} training"
-    under = "" if comparison.shift == "clean" else f" under {comparison.shift} {comparison.level:g}"
-    # A study's name for a budget is worth a word where it says more than the number.
-    more = re.sub(r"^(\d+|all)( labelled)?(, |$)", "", comparison.budget or "")
-    at = f"{_budget(comparison.labelled)}{f', {more}' if more else ''}"
-    claim = f"{comparison.method} is {amount} {than} at {at}{under}"
-    return f"{opening}{claim} ({'; '.join(_grounds(comparison, p, family))})."
+def _check_same_budget(of_method: pd.DataFrame, of_baseline: pd.DataFrame, names: str) -> None:
+    method_budgets = _budgets(of_method)
+    baseline_budgets = _budgets(of_baseline)
+    if len({*method_budgets, *baseline_budgets}) > 1:
+        of_first = " or ".join(_budget_text(budget) for budget in method_budgets)
+        of_second = " or ".join(_budget_text(budget) for budget in baseline_budgets)
+        raise UserError(
+            f"{names} must have the same number of labelled subjects, but have {of_first} and "
+            f"{of_second}: compare runs with the same number."
+        )
 
 
-def _grounds(comparison: Comparison, p: float, family: int) -> Iterator[str]:
-    """What a verdict rests on, and what it cannot say."""
-    bounds = f"95 % interval {_points(comparison.low)} to {_points(comparison.high)}"
-    yield "no interval" if np.isnan(comparison.p) else bounds
-    yield f"{plural(comparison.subjects, 'test subject')}, {plural(comparison.seeds, 'seed')}"
-    if family > 1 and not np.isnan(p):
-        fails = ", so it does not hold" if comparison.p < 1 - LEVEL <= p else ""
-        yield f"p = {p:.2g} after Holm's correction for {family} comparisons{fails}"
+def _check_one_run_per_seed(rows: pd.DataFrame) -> None:
+    runs = rows[["seed", "run"]].drop_duplicates()
+    has_second_run = runs["seed"].duplicated().any()
+    has_second_score = rows.drop(columns="value").duplicated().any()
+    if has_second_run or has_second_score:
+        names = ", ".join(str(run) for run in runs["run"])
+        raise UserError(
+            f"The scores have {rows['method'].iloc[0]} twice with one seed (runs {names}): "
+            "compare one run per seed."
+        )
+
+
+def _claim(comparison: Comparison) -> str:
+    """What was measured: segpl is 4.2 IoU points better than supervised training at ..."""
+    difference = f"{_points_text(abs(comparison.effect))} {POINTS[comparison.metric]} points"
+    direction = "worse" if comparison.effect < 0 else "better"
+    budget = _budget_text(comparison.labelled)
+    # A study's name for the budget is added only if it says more than the number.
+    addition = re.sub(r"^(\d+|all)( labelled)?(, |$)", "", comparison.budget or "")
+    if addition:
+        budget += f", {addition}"
+    claim = (
+        f"{comparison.method} is {difference} {direction} than {comparison.baseline} training "
+        f"at {budget}"
+    )
+    if comparison.shift == "clean":
+        return claim
+    return f"{claim} under {comparison.shift} {comparison.level:g}"
+
+
+def _evidence(comparison: Comparison, p: float, family_size: int) -> list[str]:
+    """What a verdict is based on, and its limits."""
+    evidence = []
+    if np.isnan(comparison.p):
+        evidence.append("no interval")
+    else:
+        low = _points_text(comparison.low)
+        high = _points_text(comparison.high)
+        evidence.append(f"95 % interval {low} to {high}")
+    subjects = plural(comparison.subjects, "test subject")
+    evidence.append(f"{subjects}, {plural(comparison.seeds, 'seed')}")
+    if family_size > 1 and not np.isnan(p):
+        correction = f"p = {p:.2g} after Holm's correction for {family_size} comparisons"
+        is_lost = comparison.p < SIGNIFICANT <= p
+        evidence.append(f"{correction}, so it is not significant" if is_lost else correction)
     if comparison.left_out:
-        yield f"{plural(comparison.left_out, 'pair')} of scores left out, undefined or missing"
+        left_out = plural(comparison.left_out, "pair")
+        evidence.append(f"{left_out} of scores left out, undefined or missing")
     if comparison.seeds == 1:
-        yield "one seed says nothing of another training, so train both with others too"
+        evidence.append(
+            "one seed is not enough to separate the method's effect from chance, "
+            "so train both with more seeds"
+        )
     if comparison.subjects == 1:
-        yield "one subject says nothing of another"
+        evidence.append("one test subject is not enough to draw conclusions about others")
+    return evidence
 
 
-def _points(value: float) -> str:
-    """One decimal, or as many as it takes not to call a small number 0."""
-    return f"{value:.1f}" if abs(value) >= 0.05 or not value else f"{value:.1g}"
+def _points_text(value: float) -> str:
+    """One decimal, or one significant digit if a small number would otherwise become 0.0."""
+    if abs(value) >= 0.05 or value == 0:
+        return f"{value:.1f}"
+    return f"{value:.1g}"
 
 
-def _budget(labelled: int | None) -> str:
-    return "all labelled subjects" if labelled is None else plural(labelled, "labelled subject")
+def _budget_text(labelled: int | None) -> str:
+    if labelled is None:
+        return "all labelled subjects"
+    return plural(labelled, "labelled subject")
 
 
 def _budgets(scores: pd.DataFrame) -> list[int | None]:
-    return [
-        None if pd.isna(number) else int(number) for number in sorted(scores["labelled"].unique())
-    ]
+    """The numbers of labelled subjects that occur, in ascending order; None if all are labelled."""
+    numbers = sorted(scores["labelled"].unique())
+    return [None if pd.isna(number) else int(number) for number in numbers]

@@ -2,9 +2,12 @@
 
 from typing import Any, NamedTuple
 
+CHOSEN = "chosen by the user"
+"""The reason for a setting that the user gave."""
+
 
 class Planned(NamedTuple):
-    """A setting and why it is so."""
+    """The value of a setting and the reason for it."""
 
     value: Any
     why: str

@@ -1,4 +1,4 @@
-"""A run from the user's settings and, where they are silent, from what the data suggest."""
+"""A run from the user's settings, completed by what the data suggest."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -10,13 +10,22 @@ from segpl.data.preparation import is_ct
 from segpl.data.splits import training_cases
 from segpl.foundation.errors import UserError
 from segpl.foundation.named import plain
-from segpl.settings.context import SMALLEST
-from segpl.settings.plan import CHOSEN, plan
-from segpl.settings.planned import Planned
+from segpl.methods.base import Method
+from segpl.settings.patch import SMALLEST
+from segpl.settings.plan import plan
+from segpl.settings.planned import CHOSEN, Planned
 from segpl.settings.run import Run, run_from
 
 METHOD_SETTINGS = ("single_component", "nested", "mirror")
-"""What is planned for the methods that have settings of these names."""
+"""Settings that are planned for those methods that have them."""
+PLACEHOLDERS: dict[str, Any] = {
+    "steps": 1,
+    "learning_rate": 1.0,
+    "ratio": 1,
+    "patch": [SMALLEST, SMALLEST],
+    "channels": 1,
+}
+"""Valid values of the settings that a run must have, before they are planned."""
 
 
 def plan_run(
@@ -25,11 +34,12 @@ def plan_run(
     source: str = "the settings",
     dataset: Dataset | None = None,
 ) -> Run:
-    """A run on a data folder: what the data suggest, and the user's `settings` before that (DATA goes before both).
+    """A run on a data folder: the user's `settings` and, for all others, what the data suggest.
 
-    `dataset` is what the folder holds, if that has been read already.
+    The run's data folder is always `data`. `dataset` is its content, if it has been read already.
     """
-    return finish_run(data, settings, plan_settings(data, settings, source, dataset), source)
+    planned = plan_settings(data, settings, source, dataset)
+    return finish_run(data, settings, planned, source)
 
 
 def plan_settings(
@@ -38,66 +48,108 @@ def plan_settings(
     source: str = "the settings",
     dataset: Dataset | None = None,
 ) -> dict[str, Planned]:
-    """What the data suggest for runs with these settings, whichever their method.
+    """What the data suggest for runs with these settings, whatever their method.
 
-    Of labels, it opens only those that the training of such a run learns from or validates on. If the
-    user gives a patch but no spacing, or a spacing but no patch, the other one is planned to fit.
+    Reads only labels that the training of such a run learns from or validates on. If the user gives
+    a patch but no spacing, or a spacing but no patch, the other one is planned to fit.
     """
     draft = _draft(data, settings, source)
     if dataset is None:
         dataset = read_dataset(draft.data)
-    if not dataset.training:
-        raise UserError(f"{dataset.folder} has no training image: add some.")
-    if settings.get("window") and not any(map(is_ct, dataset.task.channels)):
-        raise UserError(
-            f"window is for CT, and {draft.data} has no channel called CT, CTA or HU: name it so, or leave it out."
-        )
+    _check_dataset(dataset, draft, settings)
     cases = training_cases(dataset, draft.labelled, draft.seed, draft.validation, draft.test)
-    given: dict[str, Any] = {
-        key: getattr(draft, key) for key in ("patch", "spacing") if key in settings
-    }
+    given: dict[str, Any] = {}
+    if "patch" in settings:
+        given["patch"] = draft.patch
+    if "spacing" in settings:
+        given["spacing"] = draft.spacing
     if len(given) == 2:
-        given = {}  # nothing is left to fit; the plan of the data alone tells whether they differ from it
+        # Nothing is left to fit. The plan of the data alone shows whether the user's values differ.
+        return plan(dataset, cases)
     return plan(dataset, cases, given)
 
 
+def _check_dataset(dataset: Dataset, draft: Run, settings: dict[str, Any]) -> None:
+    if not dataset.training:
+        raise UserError(f"{dataset.folder} has no training image: add some.")
+    has_ct = any(is_ct(name) for name in dataset.task.channels)
+    if settings.get("window") and not has_ct:
+        raise UserError(
+            f"window is for CT, but {draft.data} has no channel called CT, CTA or HU: "
+            "rename the channel, or remove window."
+        )
+
+
 def finish_run(
-    data: Path, settings: dict[str, Any], planned: dict[str, Planned], source: str = "the settings"
+    data: Path,
+    settings: dict[str, Any],
+    planned: dict[str, Planned],
+    source: str = "the settings",
 ) -> Run:
-    """A run of the user's settings and, where they do not say, of what was planned."""
+    """A run with the user's settings and, for all others, what was planned."""
     draft = _draft(data, settings, source)
-    of_method = {key: planned[key] for key in METHOD_SETTINGS}
-    own = {each.name for each in fields(Run)}
-    planned = {key: each for key, each in planned.items() if key in own}
-    if settings.get("patch", planned["patch"].value) != planned["patch"].value:
-        planned["strides"] = Planned(None, "derived from the patch")
-    why = {}
-    for key, (value, reason) in planned.items():
-        if settings.get(key, value) == value and reason != CHOSEN:
-            why[key] = reason
-    method = plain(draft.method)
-    given = settings["method"] if isinstance(settings["method"], dict) else {}
-    for key, (value, reason) in of_method.items():
-        if key in method:
-            method[key] = given.get(key, value)
-            if method[key] == value:
-                why[f"method.{key}"] = reason
-    derived = {key: value for key, (value, _) in planned.items()}
-    return run_from(
-        {**derived, **settings, "method": method, "data": str(draft.data), "why": why}, source
-    )
+    suggestions = _suggestions_for_run(settings, planned)
+    method, method_reasons = _complete_method(draft.method, settings["method"], planned)
+    values = {key: suggestion.value for key, suggestion in suggestions.items()}
+    values |= settings
+    values["method"] = method
+    values["data"] = str(draft.data)
+    values["why"] = _reasons(settings, suggestions) | method_reasons
+    return run_from(values, source)
 
 
 def _draft(data: Path, settings: dict[str, Any], source: str) -> Run:
-    """The user's settings, checked, with anything at all where they leave it to the plan."""
-    anything = {
-        "steps": 1,
-        "learning_rate": 1.0,
-        "ratio": 1,
-        "patch": [SMALLEST, SMALLEST],
-        "channels": 1,
-    }
-    unplanned = {
-        key: value for key, value in settings.items() if key not in ("strides", "mirror", "why")
-    }
-    return run_from({**anything, **unplanned, "data": str(data.resolve())}, source)
+    """The user's settings, checked, with placeholders for those that the plan must fill in.
+
+    Strides and mirror axes can be checked only against the final patch, so they are left out.
+    """
+    values = dict(PLACEHOLDERS)
+    for key, value in settings.items():
+        if key not in ("strides", "mirror", "why"):
+            values[key] = value
+    values["data"] = str(data.resolve())
+    return run_from(values, source)
+
+
+def _suggestions_for_run(
+    settings: dict[str, Any],
+    planned: dict[str, Planned],
+) -> dict[str, Planned]:
+    """The planned settings of the run itself; no planned strides if the user changes the patch."""
+    run_settings = {field.name for field in fields(Run)}
+    suggestions = {key: value for key, value in planned.items() if key in run_settings}
+    planned_patch = planned["patch"].value
+    if settings.get("patch", planned_patch) != planned_patch:
+        suggestions["strides"] = Planned(None, "derived from the patch")
+    return suggestions
+
+
+def _reasons(settings: dict[str, Any], suggestions: dict[str, Planned]) -> dict[str, str]:
+    """The reasons for the suggestions that the user has not overridden."""
+    reasons = {}
+    for key, (value, reason) in suggestions.items():
+        is_kept = settings.get(key, value) == value
+        if is_kept and reason != CHOSEN:
+            reasons[key] = reason
+    return reasons
+
+
+def _complete_method(
+    method: Method,
+    given: Any,
+    planned: dict[str, Planned],
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The method as plain values with its planned settings, and the reasons for these.
+
+    `given` is what the user wrote: a name, or a mapping whose values override the plan.
+    """
+    values = plain(method)
+    given_values = given if isinstance(given, dict) else {}
+    reasons = {}
+    for key in METHOD_SETTINGS:
+        if key in values:
+            suggested, reason = planned[key]
+            values[key] = given_values.get(key, suggested)
+            if values[key] == suggested:
+                reasons[f"method.{key}"] = reason
+    return values, reasons

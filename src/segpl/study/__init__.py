@@ -1,1 +1,1 @@
-"""Studies: many runs from one file, resumable, on this machine or a cluster; and searches of settings."""
+"""Studies: many runs from one file, resumable, here or on a cluster; and searches of settings."""

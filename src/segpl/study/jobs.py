@@ -1,10 +1,10 @@
-"""From a study to its runs: every one planned and checked before the first is trained."""
+"""The runs of a study: all are planned and checked before the first is trained."""
 
 import hashlib
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,66 +12,103 @@ from segpl.data import splits
 from segpl.data.cases import Dataset
 from segpl.data.layouts import read_dataset
 from segpl.data.splits import cases_for_test, training_cases
-from segpl.foundation.errors import Place, UserError
+from segpl.foundation.errors import KeyPath, UserError
+from segpl.foundation.named import Settings
 from segpl.methods import METHODS
-from segpl.settings.choices import for_method, preset
 from segpl.settings.planned import Planned
 from segpl.settings.planning import finish_run, plan_settings
 from segpl.settings.run import Run, read_yaml
+from segpl.settings.sources import preset_file, settings_for_method
 from segpl.study.schema import Budget, Entry, Phantoms, Study
-from segpl.study.source import Origins, Source
+from segpl.study.yaml_source import Origins, YamlSource
 
 BATCH = 2
-"""Of every run, unless the file says otherwise: what the free memory suggests may differ from call to call."""
+"""Default batch size of a study. One planned from the free memory would differ between calls."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a study, and the cell of the tables that it belongs to."""
+    """One run of a study, and the row (method) and column (budget) of the tables it counts for."""
 
     method: str
     budget: str
     seed: int
     run: Run
     identity: str
-    """A hash of all that determines the run: another setting is another run."""
+    """A hash of everything that determines the run: another setting is another run."""
 
     @property
     def name(self) -> str:
-        """What its directory is called."""
-        words = (self.method, self.budget, f"seed{self.seed}", self.identity)
-        return "_".join(re.sub(r"[^\w.=]+", "-", word).strip("-.") for word in words)
+        """The name of its directory."""
+        parts = (self.method, self.budget, f"seed{self.seed}", self.identity)
+        return "_".join(_safe_name(part) for part in parts)
+
+    def directory(self, out: Path) -> Path:
+        """Its run directory in the output folder of the study."""
+        return out / "runs" / self.name
 
 
-def expand(study: Study, source: Source, out: Path) -> list[Job]:
-    """All runs of a study: all methods of a seed and budget, then the next budget, then the next seed."""
-    with source.blame(("data",)):
-        data = (
-            study.data.write(out / "data")
-            if isinstance(study.data, Phantoms)
-            else _folder(study.data)
-        )
+def seeds_of(jobs: Iterable[Job]) -> list[int]:
+    """The seeds of the runs, each once, in their order."""
+    return list(dict.fromkeys(job.seed for job in jobs))
+
+
+def budgets_of(jobs: Iterable[Job]) -> list[str]:
+    """The labels of the budgets of the runs, each once, in their order."""
+    return list(dict.fromkeys(job.budget for job in jobs))
+
+
+def _safe_name(text: str) -> str:
+    """The text with one hyphen in place of characters that file names may not have."""
+    safe = re.sub(r"[^\w.=]+", "-", text)
+    return safe.strip("-.")
+
+
+def expand(study: Study, source: YamlSource, out: Path) -> list[Job]:
+    """All runs of a study, ordered by seed, then budget, then method."""
+    with source.locate_errors(("data",)):
+        data = _data_folder(study, out)
         dataset = read_dataset(data)
-    common = _common(study, source)
-    plans: dict[str, dict[str, Planned]] = {}
+    planner = _Planner(data, dataset, _common_settings(study, source))
     jobs = []
     for seed in study.seeds:
-        for place, budget in enumerate(study.budgets):
-            for number, entry in enumerate(study.methods):
-                with source.blame(("budgets", place), _origins(place, number)):
-                    settings = {"batch": BATCH, **common, **entry.settings}
-                    run = _run(data, dataset, settings, entry, budget, seed, plans)
+        for budget_index, budget in enumerate(study.budgets):
+            for method_index, entry in enumerate(study.methods):
+                origins = _origins(budget_index, method_index)
+                with source.locate_errors(("budgets", budget_index), origins):
+                    run = planner.run(entry, budget, seed)
                     _check(run, dataset)
-                    jobs.append(
-                        Job(entry.label, budget.label, seed, run, _identity(run, study, dataset))
-                    )
+                identity = _identity(run, study, dataset)
+                jobs.append(Job(entry.label, budget.label, seed, run, identity))
     return jobs
 
 
-def _origins(budget: int, method: int) -> Origins:
-    """Where a study gives the settings of the runs of a budget and a method, by their numbers."""
+@dataclass(frozen=True)
+class _Planner:
+    """Plans the runs of a study; all methods of a budget and seed share one plan."""
 
-    def origins(where: Place) -> list[Place]:
+    data: Path
+    dataset: Dataset
+    common: Settings
+    plans: dict[str, dict[str, Planned]] = field(default_factory=dict)
+    """By the settings that they were made for, without the method."""
+
+    def run(self, entry: Entry, budget: Budget, seed: int) -> Run:
+        """A run, planned from the labels that its budget and seed allow."""
+        settings = {"batch": BATCH, **self.common, **entry.settings}
+        method = settings_for_method(settings["method"], entry.method["name"])
+        settings |= budget.settings
+        settings |= {"seed": seed, "method": method | entry.method}
+        key = json.dumps({**settings, "method": None}, sort_keys=True, default=str)
+        if key not in self.plans:
+            self.plans[key] = plan_settings(self.data, settings, "the run", self.dataset)
+        return finish_run(self.data, settings, self.plans[key], "the run")
+
+
+def _origins(budget: int, method: int) -> Origins:
+    """Where a study file gives the settings of the runs of a budget and a method, by index."""
+
+    def origins(where: KeyPath) -> list[KeyPath]:
         if where[0] == "method":
             return [("methods", method, *where[1:]), ("settings", *where)]
         return [
@@ -83,53 +120,45 @@ def _origins(budget: int, method: int) -> Origins:
     return origins
 
 
-def _folder(data: Path) -> Path:
-    if not data.is_dir():
+def _data_folder(study: Study, out: Path) -> Path:
+    if isinstance(study.data, Phantoms):
+        return study.data.write(out / "data")
+    if not study.data.is_dir():
         raise UserError(
-            f"{data} is not a folder: put the data there, or name their folder with --data."
+            f"{study.data} is not a folder: put the data there, or name their folder with --data."
         )
-    return data.resolve()
+    return study.data.resolve()
 
 
-def _common(study: Study, source: Source) -> dict[str, Any]:
-    """The settings of all runs; under `method`, those that some method of the study knows."""
-    file = preset(Path(study.preset)) if study.preset else None
-    with source.blame(("preset",)):
-        start = read_yaml(file) if file else {}
-    with source.blame(("settings", "method")):
-        hyper = study.settings.get("method", {})
-        known = {
-            each.name for entry in study.methods for each in fields(METHODS[entry.method["name"]])
-        }
-        if not isinstance(hyper, dict):
-            raise UserError(
-                "method takes hyper-parameters such as {alpha: 0.1}: list names under methods."
-            )
-        for key in hyper:
-            if key not in known:
-                raise UserError(
-                    f"{key} is a setting of none of the methods: they take {', '.join(sorted(known))}.",
-                    where=(key,),
-                )
-    return {**start, **study.settings, "method": {**start.get("method", {}), **hyper}}
+def _common_settings(study: Study, source: YamlSource) -> Settings:
+    """The settings of all runs: those of the preset, updated with those of the study."""
+    preset_settings: Settings = {}
+    if study.preset:
+        file = preset_file(Path(study.preset))
+        with source.locate_errors(("preset",)):
+            preset_settings = read_yaml(file)
+    with source.locate_errors(("settings", "method")):
+        hyper_parameters = study.settings.get("method", {})
+        _check_hyper_parameters(hyper_parameters, study)
+    method = {**preset_settings.get("method", {}), **hyper_parameters}
+    return {**preset_settings, **study.settings, "method": method}
 
 
-def _run(
-    data: Path,
-    dataset: Dataset,
-    settings: dict[str, Any],
-    entry: Entry,
-    budget: Budget,
-    seed: int,
-    plans: dict[str, dict[str, Planned]],
-) -> Run:
-    """A run, planned from the labels that its budget and seed allow; once for all methods."""
-    shared = settings | budget.settings | {"seed": seed}
-    method = for_method(settings["method"], entry.method["name"]) | entry.method
-    key = json.dumps({**shared, "method": None}, sort_keys=True, default=str)
-    if key not in plans:
-        plans[key] = plan_settings(data, shared | {"method": method}, "the run", dataset)
-    return finish_run(data, shared | {"method": method}, plans[key], "the run")
+def _check_hyper_parameters(hyper_parameters: Any, study: Study) -> None:
+    """Check that each hyper-parameter belongs to at least one method of the study."""
+    if not isinstance(hyper_parameters, dict):
+        raise UserError(
+            "method takes hyper-parameters such as {alpha: 0.1}: list names under methods."
+        )
+    known = set()
+    for entry in study.methods:
+        method = METHODS[entry.method["name"]]
+        known |= {parameter.name for parameter in fields(method)}
+    for key in hyper_parameters:
+        if key not in known:
+            names = ", ".join(sorted(known))
+            message = f"{key} is a setting of none of the methods: they take {names}."
+            raise UserError(message, where=(key,))
 
 
 def _check(run: Run, dataset: Dataset) -> None:
@@ -137,27 +166,37 @@ def _check(run: Run, dataset: Dataset) -> None:
     cases = training_cases(dataset, run.labelled, run.seed, run.validation, run.test)
     if run.method.uses_unlabelled() and not cases.unlabelled:
         raise UserError(
-            f"{run.data} leaves no unlabelled scan for {run.method.name()}: ask for fewer labelled ones."
+            f"{run.data} leaves no unlabelled scan for {run.method.name()}: "
+            "ask for fewer labelled ones."
         )
     if not cases_for_test(dataset, run.seed, run.test):
         raise UserError(f"{run.data} has no labelled test case: add some to its test part.")
 
 
 def _identity(run: Run, study: Study, dataset: Dataset) -> str:
-    """The settings that the run has, without their reasons; of the data, where they are and who is in them."""
-    phantoms = isinstance(study.data, Phantoms)
-    left_out = {"why", "data"} if phantoms else {"why"}
-    settings = {
-        key: value
-        for key, value in run.mapping().items()
-        if key not in left_out and value is not None
-    }
-    data = str(study.data) if phantoms else list(_who(dataset))
-    parts = {"run": settings, "data": data, "split": splits.VERSION}
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
+    """A hash of the run's settings (without their reasons), its data and the way of splitting.
+
+    Data folders count with their path and their subjects. Phantoms count with their parameters
+    only, so that a study on phantoms has the same runs in every output folder.
+    """
+    left_out = ["why"]
+    data: Any = _subjects(dataset)
+    if isinstance(study.data, Phantoms):
+        left_out = ["why", "data"]
+        data = str(study.data)
+    settings = {}
+    for key, value in run.mapping().items():
+        if key not in left_out and value is not None:
+            settings[key] = value
+    contents = {"run": settings, "data": data, "split": splits.VERSION}
+    text = json.dumps(contents, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def _who(dataset: Dataset) -> Iterator[list[str]]:
-    for part in (dataset.training, dataset.test):
-        for case in part:
-            yield [case.name, case.subject, "labelled" if case.label else "unlabelled"]
+def _subjects(dataset: Dataset) -> list[list[str]]:
+    """Name and subject of each case, and whether it is labelled."""
+    rows = []
+    for case in [*dataset.training, *dataset.test]:
+        use = "labelled" if case.label else "unlabelled"
+        rows.append([case.name, case.subject, use])
+    return rows

@@ -1,6 +1,5 @@
-"""What the runs of a study left behind, gathered for the tables."""
+"""Collects what the runs of a study left in their directories, for the tables."""
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -12,21 +11,26 @@ from segpl.evaluation.shifts import parse_shifts
 from segpl.reporting.facts import read_facts
 from segpl.reporting.label_use import label_use_by_budget
 from segpl.reporting.study_numbers import Layout
-from segpl.rundir import COST_FILE, SPLIT_FILE, read_plain, read_table
-from segpl.study.jobs import Job
+from segpl.rundir import COST_FILE, read_plain, read_split, read_table
+from segpl.study.jobs import Job, budgets_of, seeds_of
 from segpl.study.schema import Paper, Study
-from segpl.study.work import Evaluation, failure, result
+from segpl.study.single_run import Evaluation, failure_reason, finished_result
 
 
-def layout(study: Study, jobs: Sequence[Job], out: Path, notes: Sequence[str]) -> Layout:
-    """What the tables show: the rows and columns of the runs that were wanted, and how many of them failed."""
-    failed = [job for job in jobs if failure(out / "runs" / job.name)]
+def layout(
+    study: Study,
+    jobs: Sequence[Job],
+    out: Path,
+    notes: Sequence[str],
+) -> Layout:
+    """What the tables show: rows and columns of the requested runs, and how many of them failed."""
+    failed = [job for job in jobs if failure_reason(job.directory(out))]
     paper = study.paper or Paper("")
     return Layout(
         title=study.title,
         methods=[entry.label for entry in study.methods],
-        budgets=list(dict.fromkeys(job.budget for job in jobs)),
-        seeds=list(dict.fromkeys(job.seed for job in jobs)),
+        budgets=budgets_of(jobs),
+        seeds=seeds_of(jobs),
         baselines=list(study.baselines),
         failed=Counter((job.budget, job.method) for job in failed),
         paper=paper.source,
@@ -40,41 +44,51 @@ def _label_use(jobs: Sequence[Job], out: Path) -> list[str]:
     """What the labelled subjects of each budget were used for, as training recorded it."""
     splits = []
     for job in jobs:
-        file = out / "runs" / job.name / SPLIT_FILE
-        if file.is_file():
-            splits.append((job.budget, json.loads(file.read_text(encoding="utf-8"))))
+        split = read_split(job.directory(out))
+        if split is not None:
+            splits.append((job.budget, split))
     return label_use_by_budget(splits)
 
 
 def scores(jobs: Sequence[Job], evaluation: Evaluation, out: Path) -> pd.DataFrame:
-    """The scores of all runs that are done, under the names of the study; of shifts, those that it asks for."""
+    """The scores of all finished runs under the requested shifts, with the labels of the study."""
     tables = []
     for job in jobs:
-        directory = out / "runs" / job.name
-        if done := result(directory, evaluation):
-            table = read_table(directory / done["scores"])
+        directory = job.directory(out)
+        result = finished_result(directory, evaluation)
+        if result:
+            table = read_table(directory / result["scores"])
             tables.append(
                 table.assign(run=job.name, method=job.method, budget=job.budget, seed=job.seed)
             )
     if not tables:
         return pd.DataFrame()
-    asked = {f"{shift.name}={shift.level:g}" for shift in parse_shifts(evaluation.shifts)}
-    found = pd.concat(tables, ignore_index=True)
-    return found[
-        [
-            f"{name}={level:g}" in asked
-            for name, level in zip(found["shift"], found["level"], strict=True)
-        ]
-    ]
+    return _with_requested_shifts(pd.concat(tables, ignore_index=True), evaluation)
+
+
+def _with_requested_shifts(table: pd.DataFrame, evaluation: Evaluation) -> pd.DataFrame:
+    """The rows of these shifts: a run directory may have scores of shifts requested earlier."""
+    requested = set()
+    for shift in parse_shifts(evaluation.shifts):
+        requested.add(_shift_text(shift.name, shift.level))
+    is_requested = []
+    for name, level in zip(table["shift"], table["level"], strict=True):
+        is_requested.append(_shift_text(name, level) in requested)
+    return table[is_requested]
+
+
+def _shift_text(name: str, level: float) -> str:
+    return f"{name}={level:g}"
 
 
 def costs(jobs: Sequence[Job], evaluation: Evaluation, out: Path) -> pd.DataFrame:
-    """What each run that is done cost; a run that was killed after its last step did not time it."""
+    """What each finished run cost; a run that was killed after its last step has no times."""
     rows = []
     for job in jobs:
-        directory = out / "runs" / job.name
-        if result(directory, evaluation) and (directory / COST_FILE).is_file():
-            cost = read_plain(directory / COST_FILE)
+        directory = job.directory(out)
+        file = directory / COST_FILE
+        if finished_result(directory, evaluation) and file.is_file():
+            cost = read_plain(file)
             seconds = read_facts(directory, job.run.steps).seconds
             rows.append({"method": job.method, **cost, "seconds": seconds})
     return pd.DataFrame(rows)

@@ -1,6 +1,5 @@
-"""A study: many runs from one file, resumable, on this machine or a cluster, with tables at the end."""
+"""Runs a study: trains and scores every run of a file, and writes the tables."""
 
-import json
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
@@ -9,23 +8,23 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from segpl.foundation.errors import UserError
-from segpl.foundation.files import write_text
-from segpl.foundation.progress import console, in_words
+from segpl.foundation.progress import console, format_duration
 from segpl.reporting.study_tables import write_study_tables
-from segpl.rundir import RUNS_FILE
-from segpl.study.board import Board
-from segpl.study.cluster import on_cluster, require_ray
-from segpl.study.estimate import RULE, fitting, measure
-from segpl.study.jobs import Job, expand
-from segpl.study.pool import Event, local
-from segpl.study.reading import read_study
+from segpl.rundir import RUNS_FILE, write_json
+from segpl.study.cluster import require_ray, run_on_cluster
+from segpl.study.estimate import RULE, largest_that_fits, seconds_per_run
+from segpl.study.jobs import Job, budgets_of, expand, seeds_of
+from segpl.study.local import Event, run_locally
+from segpl.study.progress import StudyProgress
 from segpl.study.results import costs, layout, scores
-from segpl.study.work import Evaluation, failure, prepare, result
+from segpl.study.single_run import Evaluation, failure_reason, finished_result, prepare
+from segpl.study.study_file import read_study
 
 __all__ = ["run_study"]
 
-Executor = Callable[[Sequence[Path], int | None], Generator[Event, None, None]]
-"""Works through run directories, so many at a time, and says when each begins and ends."""
+Events = Generator[Event, None, None]
+Executor = Callable[[Sequence[Path], int | None], Events]
+"""Works on run directories, N at a time, and yields an event when each starts and ends."""
 
 
 def run_study(
@@ -36,21 +35,21 @@ def run_study(
     workers: int | None = None,
     minutes: float | None = None,
 ) -> int:
-    """Train and score every run of a study file and write the tables to `out`; the number of runs that failed.
+    """Train and score all runs of a study file, write tables to `out`, return how many runs failed.
 
-    What an earlier call finished is not done again, what it began goes on, and what failed is tried again.
+    Runs that an earlier call finished are not repeated, unfinished ones continue, and failed ones
+    are tried again. With `minutes`, only the part of the study that fits is run.
     """
     study, source = read_study(file, data)
     executor = _executor(on)
-    with _alone(out):
+    with _exclusive_use(out):
         jobs = expand(study, source, out)
-        evaluation, notes = Evaluation(list(study.shifts), study.samples), list[str]()
+        evaluation = Evaluation(list(study.shifts), study.samples)
+        notes: list[str] = []
         if minutes is not None:
-            jobs, notes = _within(minutes, jobs, evaluation, out, workers or 1, on)
-        write_text(
-            out / RUNS_FILE,
-            json.dumps({job.name: (job.method, job.budget) for job in jobs}, indent=2) + "\n",
-        )
+            jobs, notes = _within_minutes(minutes, jobs, evaluation, out, workers or 1, on)
+        cells = {job.name: (job.method, job.budget) for job in jobs}
+        write_json(out / RUNS_FILE, cells)
         _execute(jobs, evaluation, out, executor, workers)
         files = write_study_tables(
             out / "tables",
@@ -60,19 +59,20 @@ def run_study(
         )
     for table in files:
         print(f"table: {table}")
-    return sum(failure(out / "runs" / job.name) is not None for job in jobs)
+    failed = [job for job in jobs if failure_reason(job.directory(out)) is not None]
+    return len(failed)
 
 
 @contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """Make the output folder this study's alone; the system lets go of it even when the study is killed."""
+def _exclusive_use(out: Path) -> Iterator[None]:
+    """Lock the output folder; the system releases the lock even when the study is killed."""
     lock = FileLock(out / ".lock", timeout=0)
     try:
         out.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout:
         raise UserError(
-            f"--out {out}: another study is at work there: wait, or choose another folder."
+            f"--out {out}: another study is running there: wait, or choose another folder."
         ) from None
     except OSError as error:
         raise UserError(
@@ -84,74 +84,87 @@ def _alone(out: Path) -> Iterator[None]:
         lock.release()
 
 
-def _within(
-    minutes: float, jobs: list[Job], evaluation: Evaluation, out: Path, workers: int, on: str
+def _within_minutes(
+    minutes: float,
+    jobs: list[Job],
+    evaluation: Evaluation,
+    out: Path,
+    workers: int,
+    on: str,
 ) -> tuple[list[Job], list[str]]:
-    """The runs that fit into so many minutes, and what is left out, said before anything begins."""
+    """The runs that fit into `minutes`, and notes about those left out; both are printed first."""
     console.print("Timing each method...")
-    seconds = measure(
-        jobs, evaluation, out, workers if on == "local" else 1
-    )  # elsewhere a run has cores of its own
-    left = {
-        job.name: 0.0
-        if result(out / "runs" / job.name, evaluation)
-        else seconds[job.method] / workers
-        for job in jobs
-    }
+    sharing_cores = workers if on == "local" else 1  # on a cluster, a run has its own cores
+    seconds = seconds_per_run(jobs, evaluation, out, sharing_cores)
     for method, cost in seconds.items():
-        console.print(f"{method}: a run takes {in_words(cost)}", markup=False)
-    console.print(
-        f"all {len(jobs)} runs take {in_words(sum(left.values()))} from here; the budget is {minutes:g} min"
-    )
-    kept = fitting(jobs, left, 60 * minutes)
+        console.print(f"{method}: a run takes {format_duration(cost)}", markup=False)
+    left = {}
+    for job in jobs:
+        if finished_result(job.directory(out), evaluation):
+            left[job.name] = 0.0
+        else:
+            left[job.name] = seconds[job.method] / workers
+    total = format_duration(sum(left.values()))
+    console.print(f"all {len(jobs)} runs take {total} from here; the budget is {minutes:g} min")
+    kept = largest_that_fits(jobs, left, 60 * minutes)
     if len(kept) == len(jobs):
         return kept, []
-    note = f"{len(jobs) - len(kept)} of {len(jobs)} runs were left out for want of time: {_left_out(jobs, kept)}. {RULE}"
+    count = len(jobs) - len(kept)
+    note = (
+        f"{count} of {len(jobs)} runs were left out for lack of time: "
+        f"{_left_out(jobs, kept)}. {RULE}"
+    )
     console.print(note, markup=False)
     return kept, [note]
 
 
 def _left_out(jobs: Sequence[Job], kept: Sequence[Job]) -> str:
-    seeds = [
-        str(seed)
-        for seed in dict.fromkeys(job.seed for job in jobs)
-        if seed not in {job.seed for job in kept}
-    ]
-    budgets = [
-        name
-        for name in dict.fromkeys(job.budget for job in jobs)
-        if name not in {job.budget for job in kept}
-    ]
-    parts = {"seeds": seeds, "budgets": budgets}
-    return ", ".join(f"{what} {', '.join(names)}" for what, names in parts.items() if names)
+    """The seeds and budgets that are not kept: `seeds 2, 3, budgets all`."""
+    kept_seeds = seeds_of(kept)
+    kept_budgets = budgets_of(kept)
+    seeds = [str(seed) for seed in seeds_of(jobs) if seed not in kept_seeds]
+    budgets = [budget for budget in budgets_of(jobs) if budget not in kept_budgets]
+    parts = []
+    if seeds:
+        parts.append(f"seeds {', '.join(seeds)}")
+    if budgets:
+        parts.append(f"budgets {', '.join(budgets)}")
+    return ", ".join(parts)
 
 
 def _execute(
-    jobs: Sequence[Job], evaluation: Evaluation, out: Path, executor: Executor, workers: int | None
+    jobs: Sequence[Job],
+    evaluation: Evaluation,
+    out: Path,
+    executor: Executor,
+    workers: int | None,
 ) -> None:
-    """Do what is not done yet."""
-    directories = {out / "runs" / job.name: job for job in jobs}
-    todo = {
-        directory: job
-        for directory, job in directories.items()
-        if not result(directory, evaluation)
-    }
-    for directory, job in todo.items():
-        prepare(directory, job.run, evaluation)
+    """Train and score the runs that are not finished yet."""
+    unfinished = {}
+    for job in jobs:
+        directory = job.directory(out)
+        if not finished_result(directory, evaluation):
+            unfinished[directory] = job
+            prepare(directory, job.run, evaluation)
+    done = len(jobs) - len(unfinished)
     with (
-        Board(todo, len(jobs) - len(todo), workers or 1) as board,
-        closing(executor(list(todo), workers)) as events,
+        StudyProgress(unfinished, done, workers or 1) as progress,
+        closing(executor(list(unfinished), workers)) as events,
     ):
         for event in events:
-            (board.begun if event.running else board.ended)(event.directory)
-        console.print(board.counts(), markup=False)
+            if event.running:
+                progress.run_started(event.directory)
+            else:
+                progress.run_ended(event.directory)
+        console.print(progress.summary(), markup=False)
 
 
 def _executor(on: str) -> Executor:
-    """Where the runs take place: on this machine, or on a cluster."""
+    """Where to run: on this machine or on a cluster."""
     if on == "local":
-        return local
-    if on.partition(":")[0] == "ray":
+        return run_locally
+    scheme, _, _ = on.partition(":")
+    if scheme == "ray":
         require_ray()
-        return partial(on_cluster, address=on)
-    raise UserError(f"--on {on} is no place for runs: choose local, ray or ray://HOST:PORT.")
+        return partial(run_on_cluster, address=on)
+    raise UserError(f"--on {on} is not supported: choose local, ray or ray://HOST:PORT.")

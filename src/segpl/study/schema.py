@@ -1,38 +1,39 @@
-"""A study as data: which methods, on what, with how many labels and seeds, under which shifts."""
+"""A study as data: methods, data, numbers of labels, seeds and shifts."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from segpl.data.phantoms import write_phantoms
+from segpl.foundation.named import Settings
 
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A method with settings of its own: a row of the tables."""
+    """A method with its own settings: a row of the tables."""
 
     label: str
-    method: dict[str, Any]
+    method: Settings
     """Its name and hyper-parameters, as in `run.yaml`."""
-    settings: dict[str, Any] = field(default_factory=dict)
-    """Settings of its runs, before those of the study."""
+    settings: Settings = field(default_factory=dict)
+    """Settings of its runs, which take precedence over those of the study."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How many labels there are: settings of a run such as `labelled`, under a name."""
+    """How many labels there are: a label and settings of a run such as `labelled`."""
 
     label: str
-    settings: dict[str, Any]
+    settings: Settings
 
 
 @dataclass(frozen=True)
 class Phantoms:
-    """Data that the study writes itself."""
+    """Synthetic data, which the study draws itself."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -42,16 +43,16 @@ class Phantoms:
     seed: NonNegativeInt = 0
 
     def write(self, folder: Path) -> Path:
-        """The data folder below `folder`, drawn now or before."""
+        """The data folder below `folder`; it is written unless it exists already."""
         data = folder / f"{self.phantom}-{self.subjects}-{self.seed}"
-        return (
-            data if data.is_dir() else write_phantoms(self.phantom, data, self.subjects, self.seed)
-        )
+        if data.is_dir():
+            return data
+        return write_phantoms(self.phantom, data, self.subjects, self.seed)
 
 
 @dataclass(frozen=True)
 class PaperCost:
-    """What the paper says that a method costs."""
+    """What a method costs according to the paper."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -62,14 +63,14 @@ class PaperCost:
 
 @dataclass(frozen=True)
 class Paper:
-    """Figures of the paper, to stand beside ours."""
+    """Figures of the paper, shown beside ours."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     source: str
-    """Where in the paper they are."""
+    """The table or section of the paper."""
     scores: dict[str, dict[str, tuple[float, float]]] = field(default_factory=dict)
-    """Mean and deviation of the IoU in per cent, by budget and method."""
+    """Mean and standard deviation of the IoU in per cent, by budget and method."""
     cost: dict[str, PaperCost] = field(default_factory=dict)
 
 
@@ -80,24 +81,24 @@ class Study:
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     title: str
-    """What the tables are headed with."""
+    """The title of the tables."""
     data: Path | Phantoms
-    """A data folder, as seen from the file; or `{phantom: tumour}`, which the study draws itself."""
+    """A data folder, relative to the file; or phantoms to draw, such as `{phantom: tumour}`."""
     preset: str | None = None
-    """Settings to begin with, by name: brats or carve, the paper's."""
-    settings: dict[str, Any] = field(default_factory=dict)
-    """Settings of all runs; those under `method` go to each method that knows them."""
+    """Settings to start from, by name: brats or carve, the paper's."""
+    settings: Settings = field(default_factory=dict)
+    """Settings of all runs; those under `method` go to each method that has them."""
     methods: tuple[Entry, ...]
-    """Names, or mappings of a name with hyper-parameters, and perhaps `settings` of the run and a `label`."""
+    """Names, or mappings of a name and hyper-parameters, optionally with `settings` and `label`."""
     budgets: tuple[Budget, ...] = (Budget("all", {}),)
-    """Numbers of labelled subjects, or mappings of settings with perhaps a `label`."""
+    """Numbers of labelled subjects, or mappings of settings, optionally with a `label`."""
     seeds: tuple[NonNegativeInt, ...] = (0,)
-    """Each draws its own split, first weights and batches."""
+    """Each seed draws its own split, initial weights and batches."""
     shifts: tuple[str, ...] = ()
-    """As `segpl evaluate --shift` takes them."""
+    """In the form of `segpl evaluate --shift`."""
     samples: PositiveInt = 1
-    """How many opinions of an uncertain method are averaged when it is scored."""
+    """How many predictions of a probabilistic method are averaged for scoring."""
     baselines: tuple[str, ...] = ()
     """Labels of the methods that the others are tested against; the first method by default."""
     paper: Paper | None = None
-    """What the paper reports."""
+    """Results of the paper."""

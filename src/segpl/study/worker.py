@@ -1,7 +1,7 @@
 """A process that works on one run of a study: `python -m segpl.study.worker DIRECTORY`.
 
-Standard input is a pipe from the study. It closes even when the study is killed, and the process
-ends with it.
+Standard input is a pipe from the study. The pipe closes when the study ends, even if it is killed,
+and this process then ends too.
 """
 
 import argparse
@@ -12,19 +12,20 @@ from threading import Thread
 
 
 def main() -> None:
-    """Work on the directory that the command names."""
+    """Work on the run directory given on the command line."""
     parser = argparse.ArgumentParser(description="Work on one run of a study.")
     parser.add_argument("directory", type=Path)
     directory = parser.parse_args().directory
-    Thread(target=_end_with_the_study, daemon=True).start()
+    Thread(target=_exit_with_the_study, daemon=True).start()
 
-    from segpl.study.work import work  # takes seconds, in which the study may end
+    # This import takes seconds, and the study may end meanwhile: start to watch the pipe first.
+    from segpl.study.single_run import train_and_score
 
-    work(directory)
+    train_and_score(directory)
 
 
-def _end_with_the_study() -> None:
-    """Wait for the end of standard input, then end this process at once, whatever it does."""
+def _exit_with_the_study() -> None:
+    """Wait until standard input closes, then end this process immediately."""
     os.read(sys.stdin.fileno(), 1)
     os._exit(1)
 

@@ -1,4 +1,4 @@
-"""`facts.json`: what a report must know about a run and could otherwise only guess from its settings.
+"""`facts.json`: what the report must know about a run and cannot derive from its settings.
 
 `segpl.reporting.facts` reads it.
 """
@@ -10,24 +10,33 @@ from typing import Any
 from segpl.rundir import COST_FILE, FACTS_FILE, FORMAT, read_plain, write_json
 from segpl.settings.run import Run
 
-GuardAct = Mapping[str, Any]
+GuardAction = Mapping[str, Any]
 """`after_step`, the `alpha_factor` from then on, and what the `pseudo_labels` had become."""
 
 
-def write_first_facts(run: Run, directory: Path) -> None:
-    """What is known before the first step."""
-    _write(directory, _known_beforehand(run))
+def write_initial_facts(run: Run, directory: Path) -> None:
+    """Write what is known before the first step."""
+    _write(directory, _initial_facts(run))
 
 
-def write_final_facts(run: Run, directory: Path, acts: Sequence[GuardAct] | None) -> None:
-    """The same with what happened; `acts` is None where a resumed run cannot know all of them."""
-    facts = _known_beforehand(run) | {"finished": True, "seconds": _seconds(run, directory)}
-    if acts is not None:
-        facts["guard"] |= {"acts": list(acts)}
+def write_final_facts(
+    run: Run,
+    directory: Path,
+    guard_actions: Sequence[GuardAction] | None,
+) -> None:
+    """Write what is known at the end.
+
+    `guard_actions` is None where a resumed run cannot know all of them.
+    """
+    facts = _initial_facts(run)
+    facts["finished"] = True
+    facts["seconds"] = _seconds(run, directory)
+    if guard_actions is not None:
+        facts["guard"]["acts"] = list(guard_actions)
     _write(directory, facts)
 
 
-def _known_beforehand(run: Run) -> dict[str, Any]:
+def _initial_facts(run: Run) -> dict[str, Any]:
     return {
         "finished": False,
         "uses_unlabelled": run.method.learns_from_unlabelled(),
@@ -36,12 +45,15 @@ def _known_beforehand(run: Run) -> dict[str, Any]:
 
 
 def _seconds(run: Run, directory: Path) -> float | None:
-    """The median step times the number of steps: a busy machine and a resumed run distort the sum.
+    """The median time of a step times the number of steps.
 
-    None for a run that was stopped after its last step: it never timed one.
+    A busy machine and a resumed run distort the sum. None for a run that was stopped after its last
+    step, so that the resumed part timed none.
     """
     file = directory / COST_FILE
-    return read_plain(file)["seconds_per_step"] * run.steps if file.is_file() else None
+    if not file.is_file():
+        return None
+    return read_plain(file)["seconds_per_step"] * run.steps
 
 
 def _write(directory: Path, facts: Mapping[str, Any]) -> None:

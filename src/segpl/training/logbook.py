@@ -1,4 +1,4 @@
-"""What a training says as it goes: `log.csv`, the same for TensorBoard, and a line of progress."""
+"""What is recorded during training: `log.csv`, the same for TensorBoard, and a progress bar."""
 
 import csv
 import io
@@ -15,74 +15,92 @@ from segpl.foundation.processes import is_first
 from segpl.foundation.progress import console
 from segpl.rundir import TENSORBOARD
 
+Row = dict[str, Any]
+
 
 class Logbook(Callback):
-    """`log.csv`: one row a step, written at each validation, just before the checkpoint that matches it."""
+    """`log.csv`: one row per step.
+
+    The rows are written at each validation, just before the checkpoint that matches them.
+    """
 
     def __init__(self, file: Path):
         self.file = file
-        self.rows: list[dict[str, Any]] = []
-        self.written: list[dict[str, Any]] = []
-        """The rows of the last validation."""
+        self.rows: list[Row] = []
+        """The rows since the last validation."""
+        self.written: list[Row] = []
+        """The rows that the last validation wrote."""
 
     def on_train_start(self, trainer: Trainer, learner: LightningModule) -> None:
-        """Forget rows that the checkpoint does not know: a killed run may have been ahead of it."""
+        """Remove rows after the checkpoint: a killed run may have been ahead of it."""
         if self.file.is_file() and trainer.is_global_zero:
             lines = self.file.read_text(encoding="utf-8").splitlines(keepends=True)
-            whole = [
-                line
-                for line in lines[1:]
-                if line.endswith("\n") and line.count(",") == lines[0].count(",")
-            ]
-            kept = [line for line in whole if int(line.partition(",")[0]) <= trainer.global_step]
-            write_text(self.file, "".join(lines[:1] + kept) if kept else "")
+            kept = _rows_up_to(trainer.global_step, lines)
+            text = "".join(lines[:1] + kept) if kept else ""
+            write_text(self.file, text)
 
     def on_train_batch_end(
-        self, trainer: Trainer, learner: LightningModule, outputs: Any, batch: Any, _: int
+        self,
+        trainer: Trainer,
+        learner: LightningModule,
+        outputs: Any,
+        batch: Any,
+        _: int,
     ) -> None:
-        """Take down what the step logged."""
-        seen = {
-            name: value
-            for name, value in trainer.callback_metrics.items()
-            if name != "validation_iou"
-        }
-        self.rows.append(
-            {"step": trainer.global_step, **seen, "pseudo_changed": "", "validation_iou": ""}
-        )
+        """Remember what the step logged."""
+        row: Row = {"step": trainer.global_step}
+        for name, value in trainer.callback_metrics.items():
+            if name != "validation_iou":
+                row[name] = value
+        row["pseudo_changed"] = ""
+        row["validation_iou"] = ""
+        self.rows.append(row)
 
     def on_train_epoch_end(self, trainer: Trainer, learner: Any) -> None:
-        """Write the rows since the last validation; a resumed run ends the epoch of its checkpoint again, with none."""
+        """Write the rows since the last validation.
+
+        A resumed run ends the epoch of its checkpoint again, without rows.
+        """
         if not self.rows:
             self.written = []
             return
-        self.rows[-1] |= {
-            "validation_iou": trainer.callback_metrics.get("validation_iou", ""),
-            **learner.milestones,
-        }
-        learner.milestones.clear()
+        last_row = self.rows[-1]
+        last_row["validation_iou"] = trainer.callback_metrics.get("validation_iou", "")
+        last_row.update(learner.epoch_metrics)
+        learner.epoch_metrics.clear()
         if trainer.is_global_zero:
             self._write()
-        self.rows, self.written = [], self.rows
+        self.written = self.rows
+        self.rows = []
 
     def _write(self) -> None:
-        """Add the rows; where they bring a column, as a term that begins late does, the earlier rows get it empty."""
-        known = self._columns()
-        columns = list(dict.fromkeys([*known, *(name for row in self.rows for name in row)]))
-        if columns != known:
-            text = self.file.read_text(encoding="utf-8") if known else ""
-            write_text(
-                self.file,
-                ",".join(columns) + "\n" + _lines(csv.DictReader(io.StringIO(text)), columns),
-            )
+        """Append the rows.
+
+        A loss term that starts late adds a column, which stays empty in earlier rows.
+        """
+        known_columns = self._columns()
+        columns = list(known_columns)
+        for row in self.rows:
+            for name in row:
+                if name not in columns:
+                    columns.append(name)
+        if columns != known_columns:
+            self._rewrite(columns)
+        rows = [_plain_row(row) for row in self.rows]
         with self.file.open("a", newline="", encoding="utf-8") as stream:
-            stream.write(
-                _lines(
-                    ({name: _plain(value) for name, value in row.items()} for row in self.rows),
-                    columns,
-                )
-            )
+            stream.write(_csv_lines(rows, columns))
+
+    def _rewrite(self, columns: Sequence[str]) -> None:
+        """Write the file again with these columns; a new file gets its header."""
+        text = ""
+        if self.file.is_file():
+            text = self.file.read_text(encoding="utf-8")
+        earlier_rows = csv.DictReader(io.StringIO(text))
+        header = ",".join(columns) + "\n"
+        write_text(self.file, header + _csv_lines(earlier_rows, columns))
 
     def _columns(self) -> list[str]:
+        """The columns of the file so far."""
         if not self.file.is_file():
             return []
         with self.file.open(encoding="utf-8") as stream:
@@ -90,101 +108,127 @@ class Logbook(Callback):
 
 
 class TensorBoard(Callback):
-    """The rows of the logbook for TensorBoard too."""
+    """The rows of the logbook for TensorBoard."""
 
     def __init__(self, logbook: Logbook):
         self.logbook = logbook
 
+    @staticmethod
+    def if_installed(logbook: Logbook) -> "list[TensorBoard]":
+        """One callback where TensorBoard is installed, in the process that writes; else none."""
+        if find_spec("tensorboard") and is_first():
+            return [TensorBoard(logbook)]
+        return []
+
     def on_train_start(self, trainer: Trainer, learner: LightningModule) -> None:
-        """Take back what a killed run showed ahead of its checkpoint."""
-        from torch.utils.tensorboard import (
-            SummaryWriter,
-        )  # a second to import: only for those who have it
+        """Open the log; steps after the checkpoint, left by a killed run, are discarded."""
+        from torch.utils.tensorboard import SummaryWriter  # takes a second to import
 
         folder = self.logbook.file.with_name(TENSORBOARD)
-        self.board = SummaryWriter(str(folder), purge_step=trainer.global_step + 1)
+        self.writer = SummaryWriter(str(folder), purge_step=trainer.global_step + 1)
 
     def on_train_epoch_end(self, trainer: Trainer, learner: LightningModule) -> None:
-        """Show what the logbook has written."""
+        """Add what the logbook has written."""
         for row in self.logbook.written:
             for name, value in row.items():
                 if name != "step" and value != "":
-                    self.board.add_scalar(name, float(value), row["step"])
-        self.board.flush()
+                    self.writer.add_scalar(name, float(value), row["step"])
+        self.writer.flush()
 
     def on_train_end(self, trainer: Trainer, learner: LightningModule) -> None:
         """Close the file."""
-        self.board.close()
-
-    @staticmethod
-    def beside(logbook: Logbook) -> "list[TensorBoard]":
-        """One, where TensorBoard is installed and this is the process that writes."""
-        return [TensorBoard(logbook)] if find_spec("tensorboard") and is_first() else []
+        self.writer.close()
 
 
 class ProgressBar(Callback):
-    """One bar over all steps, with the loss, the validation IoU and the threshold; plain lines without a terminal."""
+    """One bar over all steps with the main metrics; plain lines where there is no terminal."""
 
     NAMES: ClassVar = {"loss": "loss", "validation_iou": "validation IoU", "threshold": "T"}
 
     def __init__(self, description: str, steps: int):
-        columns = (
+        self.description = description
+        self.steps = steps
+        self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
-        )
-        self.bar = Progress(
-            *columns,
-            TextColumn("{task.fields[seen]}"),
+            TextColumn("{task.fields[metrics]}"),
             console=console,
             disable=not console.is_terminal,
         )
-        self.task = self.bar.add_task(description, total=steps, seen="")
-        self.description, self.steps = description, steps
+        self.task = self.bar.add_task(description, total=steps, metrics="")
 
     def on_train_start(self, trainer: Trainer, learner: LightningModule) -> None:
         """Show the bar."""
         self.bar.start()
 
     def on_train_batch_end(
-        self, trainer: Trainer, learner: LightningModule, outputs: Any, batch: Any, _: int
+        self,
+        trainer: Trainer,
+        learner: LightningModule,
+        outputs: Any,
+        batch: Any,
+        _: int,
     ) -> None:
         """Move the bar."""
-        self.bar.update(self.task, completed=trainer.global_step, seen=self._seen(trainer))
+        metrics = self._metrics(trainer)
+        self.bar.update(self.task, completed=trainer.global_step, metrics=metrics)
 
     def on_train_epoch_end(self, trainer: Trainer, learner: LightningModule) -> None:
-        """Show the validation; say it in a line to those who read a file instead of a terminal."""
-        self.bar.update(self.task, seen=self._seen(trainer))
-        if not console.is_terminal and self._seen(trainer):
-            console.print(
-                f"{self.description} step {trainer.global_step}/{self.steps}  {self._seen(trainer)}"
-            )
+        """Show the validation; without a terminal, in a line of its own."""
+        metrics = self._metrics(trainer)
+        self.bar.update(self.task, metrics=metrics)
+        if metrics and not console.is_terminal:
+            step = f"step {trainer.global_step}/{self.steps}"
+            console.print(f"{self.description} {step}  {metrics}")
 
     def on_train_end(self, trainer: Trainer, learner: LightningModule) -> None:
         """Leave the terminal as it was."""
         self.bar.stop()
 
     def on_exception(
-        self, trainer: Trainer, learner: LightningModule, exception: BaseException
+        self,
+        trainer: Trainer,
+        learner: LightningModule,
+        exception: BaseException,
     ) -> None:
-        """Also after Ctrl-C or an error: a bar that still runs hides the cursor."""
+        """Stop the bar after Ctrl-C or an error: a running bar hides the cursor."""
         self.bar.stop()
 
-    def _seen(self, trainer: Trainer) -> str:
-        metrics = trainer.callback_metrics
-        return "  ".join(
-            f"{name} {float(metrics[key]):.3f}"
-            for key, name in self.NAMES.items()
-            if key in metrics
-        )
+    def _metrics(self, trainer: Trainer) -> str:
+        """The current metrics, such as `loss 0.512  T 0.500`."""
+        texts = []
+        for key, name in self.NAMES.items():
+            if key in trainer.callback_metrics:
+                value = float(trainer.callback_metrics[key])
+                texts.append(f"{name} {value:.3f}")
+        return "  ".join(texts)
 
 
-def _lines(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> str:
+def _rows_up_to(step: int, lines: Sequence[str]) -> list[str]:
+    """The rows of `log.csv` up to a step, without its header and without incomplete lines."""
+    kept = []
+    for line in lines[1:]:
+        is_complete = line.endswith("\n") and line.count(",") == lines[0].count(",")
+        if is_complete and int(line.partition(",")[0]) <= step:
+            kept.append(line)
+    return kept
+
+
+def _csv_lines(rows: Iterable[Row], columns: Sequence[str]) -> str:
+    """The rows as CSV without a header; missing values are empty."""
     text = io.StringIO()
     csv.DictWriter(text, columns, restval="", lineterminator="\n").writerows(rows)
     return text.getvalue()
 
 
+def _plain_row(row: Row) -> Row:
+    return {name: _plain(value) for name, value in row.items()}
+
+
 def _plain(value: Any) -> Any:
-    return repr(float(value)) if value != "" and not isinstance(value, int) else value
+    """Tensors and floats with all their digits; integers and empty cells as they are."""
+    if value == "" or isinstance(value, int):
+        return value
+    return repr(float(value))

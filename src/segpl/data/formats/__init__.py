@@ -1,4 +1,4 @@
-"""Image files of every format: one small file per format, and one line in the table."""
+"""Read image files: one module per file format, and its endings in the table of openers."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,7 +8,14 @@ import numpy as np
 
 from segpl.data.formats.arrays import open_npy, open_npz
 from segpl.data.formats.hdf5 import open_hdf5
-from segpl.data.formats.image import Grid, Image, Opened, orientation, spacing, split
+from segpl.data.formats.image import (
+    Grid,
+    Image,
+    LazyImage,
+    orientation,
+    spacing,
+    split_array_name,
+)
 from segpl.data.formats.itk import holds_dicom, open_itk, open_series
 from segpl.data.formats.nifti import open_nifti
 from segpl.data.formats.pictures import open_picture
@@ -16,91 +23,121 @@ from segpl.foundation.errors import UserError
 
 __all__ = ["ENDINGS", "Grid", "Image", "is_image", "read_grid", "read_image", "stem"]
 
-_OPENERS: dict[tuple[str, ...], Callable[[Path], Opened]] = {
-    (".nii.gz", ".nii"): open_nifti,
-    (".mha", ".mhd", ".nrrd", ".nhdr", ".dcm"): open_itk,
-    (".npy",): open_npy,
-    (".npz",): open_npz,
-    (".h5", ".hdf5"): open_hdf5,
-    (".png", ".tif", ".tiff", ".gif", ".jpg", ".jpeg", ".bmp"): open_picture,
+_OPENERS: dict[str, Callable[[Path], LazyImage]] = {
+    ".nii.gz": open_nifti,
+    ".nii": open_nifti,
+    ".mha": open_itk,
+    ".mhd": open_itk,
+    ".nrrd": open_itk,
+    ".nhdr": open_itk,
+    ".dcm": open_itk,
+    ".npy": open_npy,
+    ".npz": open_npz,
+    ".h5": open_hdf5,
+    ".hdf5": open_hdf5,
+    ".png": open_picture,
+    ".tif": open_picture,
+    ".tiff": open_picture,
+    ".gif": open_picture,
+    ".jpg": open_picture,
+    ".jpeg": open_picture,
+    ".bmp": open_picture,
 }
-ENDINGS = tuple(ending for endings in _OPENERS for ending in endings)
+ENDINGS = tuple(_OPENERS)
+
+_NUMBER_KINDS = "biuf"  # NumPy's codes for bool, int, unsigned int and float
 
 
 def read_image(file: Path) -> Image:
-    """The image in `file`, or in a folder that holds one DICOM series. Values keep their type."""
-    with _readable(file):
-        opened = _open(file)
-        values = opened.read()
-    if values.dtype.kind not in "biuf":
-        raise UserError(f"{file} holds no plain numbers: export it as grey values.")
-    return Image(file, values.astype(values.dtype.newbyteorder("="), copy=False), opened.affine)
+    """The image in `file`, or in a folder with one DICOM series. Values keep their data type."""
+    with _failures_as_user_errors(file):
+        lazy = _open(file)
+        values = lazy.read()
+    if values.dtype.kind not in _NUMBER_KINDS:
+        raise UserError(f"{file} has values that are not plain numbers: export it as grey values.")
+    native = values.dtype.newbyteorder("=")
+    return Image(file, values.astype(native, copy=False), lazy.affine)
 
 
 def read_grid(file: Path) -> Grid:
-    """Shape, spacing, channels and orientation from the header alone."""
-    with _readable(file):
-        opened = _open(file)
-    return Grid(
-        opened.shape[1:], spacing(opened.affine), opened.shape[0], orientation(opened.affine)
-    )
+    """Shape, spacing, number of channels and orientation, from the header alone."""
+    with _failures_as_user_errors(file):
+        lazy = _open(file)
+    channels, x, y, z = lazy.shape
+    return Grid((x, y, z), spacing(lazy.affine), channels, orientation(lazy.affine))
 
 
 def is_image(file: Path) -> bool:
-    """Whether the name is an image's, or the folder holds DICOM files. Hidden files are none."""
+    """Whether the file has the ending of an image, or the folder holds DICOM files.
+
+    Hidden files do not count: macOS leaves files such as "._a.nii.gz" behind.
+    """
     if file.is_dir():
         return holds_dicom(file)
-    return bool(_ending(file)) and not file.name.startswith(".")
+    is_hidden = file.name.startswith(".")
+    return _ending(file) != "" and not is_hidden
 
 
 def stem(file: Path) -> str:
-    """The name without the ending: "a" of "a.nii.gz" and of "a.h5#label"."""
-    name = split(file)[0].name
-    return name[: len(name) - len(_ending(file))]
+    """The name without its ending: "a" for "a.nii.gz" and for "a.h5#label"."""
+    path, _ = split_array_name(file)
+    return path.name[: len(path.name) - len(_ending(file))]
 
 
 def _ending(file: Path) -> str:
-    name = split(file)[0].name.lower()
-    return next((ending for ending in ENDINGS if name.endswith(ending)), "")
+    """The ending of an image file in lower case; empty for other files."""
+    path, _ = split_array_name(file)
+    name = path.name.lower()
+    for ending in ENDINGS:
+        if name.endswith(ending):
+            return ending
+    return ""
 
 
-def _open(file: Path) -> Opened:
-    opened = _opener(file)(file)
-    if not all(opened.shape):
+def _open(file: Path) -> LazyImage:
+    """Read the header; an error if the image has no voxels or no valid spacing."""
+    opener = _opener(file)
+    lazy = opener(file)
+    if 0 in lazy.shape:
         raise UserError(f"{file} holds no voxels: export the file again.")
-    spaces = spacing(opened.affine)
-    if not np.isfinite(opened.affine).all() or not all(spaces):
-        shown = " x ".join(f"{space:g}" for space in spaces)
+    distances = spacing(lazy.affine)
+    if 0 in distances or not np.isfinite(lazy.affine).all():
+        x, y, z = distances
         raise UserError(
-            f"{file} has a spacing of {shown} mm: correct its header or export the file again."
+            f"{file} has a spacing of {x:g} x {y:g} x {z:g} mm: "
+            "correct its header or export the file again."
         )
-    return opened
+    return lazy
 
 
-def _opener(file: Path) -> Callable[[Path], Opened]:
-    path = split(file)[0]
+def _opener(file: Path) -> Callable[[Path], LazyImage]:
+    """The function that opens this file or folder; an error if there is none."""
     if file.is_dir():
         return open_series
+    path, _ = split_array_name(file)
     if not path.exists():
         raise UserError(f"{file} does not exist: correct the path or put the file there.")
-    if not _ending(file):
+    ending = _ending(file)
+    if not ending:
         raise UserError(
-            f"{file} is of no format that segpl reads: use one of {', '.join(ENDINGS)}."
+            f"{file} has a format that segpl cannot read: use one of {', '.join(ENDINGS)}."
         )
-    if not path.stat().st_size:
+    if path.stat().st_size == 0:
         raise EOFError("it is empty")
-    return next(opener for endings, opener in _OPENERS.items() if _ending(file) in endings)
+    return _OPENERS[ending]
 
 
 @contextmanager
-def _readable(file: Path) -> Iterator[None]:
+def _failures_as_user_errors(file: Path) -> Iterator[None]:
+    """Turn any exception of a library into one sentence that names the file."""
     try:
         yield
     except UserError:
         raise
-    except Exception as error:  # those who read for us raise whatever they like, even SyntaxError
-        lines = (str(error).strip() or type(error).__name__).splitlines()
-        reason = lines[0].replace(str(file), file.name).rstrip(".:")
+    except Exception as error:  # libraries raise all kinds, even SyntaxError
+        message = str(error).strip() or type(error).__name__
+        first_line = message.splitlines()[0]
+        reason = first_line.replace(str(file), file.name).rstrip(".:")
         raise UserError(
             f"{file} cannot be read ({reason}): copy or export the file again."
         ) from error

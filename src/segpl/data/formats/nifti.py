@@ -4,18 +4,17 @@ from pathlib import Path
 
 import nibabel
 import numpy as np
-from jaxtyping import Shaped
 
-from segpl.data.formats.image import Opened, channels
+from segpl.data.formats.image import LazyImage, Voxels, channels_first, shape_from_axes
 
 
-def open_nifti(file: Path) -> Opened:
-    """The image; the voxels of an uncompressed file are mapped into memory."""
+def open_nifti(file: Path) -> LazyImage:
+    """Open a NIfTI file. The voxels of an uncompressed file are memory-mapped."""
     image = nibabel.load(file)
-    x, y, z, *others = (*image.shape, 1, 1)[: max(len(image.shape), 3)]
-    shape = (channels(file, others), x, y, z)
+    shape = shape_from_axes(file, image.shape)
 
-    def read() -> Shaped[np.ndarray, "C X Y Z"]:
-        return np.moveaxis(np.asanyarray(image.dataobj).reshape(*shape[1:], shape[0]), -1, 0)
+    def read() -> Voxels:
+        values = np.asanyarray(image.dataobj)
+        return channels_first(values, shape)
 
-    return Opened(shape, image.affine, read)
+    return LazyImage(shape, image.affine, read)

@@ -1,4 +1,7 @@
-"""PNG, TIFF, GIF, JPEG and BMP, through Pillow: X is the column, Y the row, Z the page of a TIFF."""
+"""PNG, TIFF, GIF, JPEG and BMP, through Pillow.
+
+X is the column, Y the row and Z the page of a TIFF.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -6,54 +9,90 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Shaped
 
-from segpl.data.formats.image import Opened
+from segpl.data.formats.image import LazyImage, Voxels
 from segpl.foundation.errors import UserError
 
 if TYPE_CHECKING:
     import PIL.Image
+    import PIL.ImageFile
 
-_GREY = {"1": "L", "LA": "L", "La": "L"} | {
-    mode: mode for mode in ("L", "I", "F", "I;16", "I;16L", "I;16B")
+_GREY_MODES = {
+    "1": "L",
+    "LA": "L",
+    "La": "L",
+    "L": "L",
+    "I": "I",
+    "F": "F",
+    "I;16": "I;16",
+    "I;16L": "I;16L",
+    "I;16B": "I;16B",
 }
+"""Pillow's modes without colour, each with the mode that its pixels are read in."""
+
+_LARGEST_GREY_DIFFERENCE = 4
+"""Between the red, green and blue of one pixel that still looks grey, out of 255.
+
+The second observer's masks of DRIVE have the colours (4, 2, 4) and (252, 254, 252).
+"""
 
 
-def open_picture(file: Path) -> Opened:
-    """Grey values, or red, green and blue, as a viewer shows them without transparency."""
+def open_picture(file: Path) -> LazyImage:
+    """Open a picture: grey values, or red, green and blue as displayed, without transparency."""
     from PIL import Image
 
     with Image.open(file) as picture:
-        if not picture.mode.startswith("I") and ";16" in str(
-            picture.tile
-        ):  # Pillow would keep 8 of the bits
-            raise UserError(
-                f"{file} has 16 bits per colour: save it as NRRD, or each channel as a grey picture."
-            )
-        mode = _mode(picture)
-        pages = getattr(picture, "n_frames", 1) if picture.format == "TIFF" else 1
-        shape = (3 if mode == "RGB" else 1, *picture.size, pages)
+        _refuse_16_bit_colours(file, picture)
+        mode = _reading_mode(picture)
+        pages = _page_count(picture)
+        width, height = picture.size
+    channels = 3 if mode == "RGB" else 1
+    shape = (channels, width, height, pages)
 
-    def read() -> Shaped[np.ndarray, "C X Y Z"]:
+    def read() -> Voxels:
         with Image.open(file) as picture:
-            return np.stack([_page(picture, number, mode) for number in range(pages)], axis=-1)
+            slices = [_read_page(picture, number, mode) for number in range(pages)]
+        return np.stack(slices, axis=-1)
 
-    return Opened(shape, np.eye(4), read)
+    return LazyImage(shape, np.eye(4), read)
 
 
-def _page(picture: "PIL.Image.Image", number: int, mode: str) -> Shaped[np.ndarray, "C X Y"]:
-    if number:
+def _refuse_16_bit_colours(file: Path, picture: "PIL.ImageFile.ImageFile") -> None:
+    """Raise an error for colours of 16 bits: Pillow would silently drop 8 of the bits."""
+    has_16_bits = ";16" in str(picture.tile)
+    is_grey = picture.mode.startswith("I")
+    if has_16_bits and not is_grey:
+        raise UserError(
+            f"{file} has 16 bits per colour: save it as NRRD, or each channel as a grey picture."
+        )
+
+
+def _page_count(picture: "PIL.Image.Image") -> int:
+    """Only the pages of a TIFF are slices; an animated GIF counts as its first frame."""
+    if picture.format != "TIFF":
+        return 1
+    return getattr(picture, "n_frames", 1)
+
+
+def _read_page(picture: "PIL.Image.Image", number: int, mode: str) -> Shaped[np.ndarray, "C X Y"]:
+    if number > 0:
         picture.seek(number)
-    values = np.asarray(picture if picture.mode == mode else picture.convert(mode)).T
-    return values if mode == "RGB" else values[None]
+    page = picture if picture.mode == mode else picture.convert(mode)
+    values = np.asarray(page).T
+    if mode == "RGB":
+        return values
+    return values[None]
 
 
-def _mode(picture: "PIL.Image.Image") -> str:
-    """Pillow's name for the values without alpha and palette."""
-    if picture.mode in ("P", "PA"):
+def _reading_mode(picture: "PIL.Image.Image") -> str:
+    """Pillow's name for the pixel format without transparency and palette."""
+    has_palette = picture.mode in ("P", "PA")
+    if has_palette:
         return "L" if _looks_grey(picture) else "RGB"
-    return _GREY.get(picture.mode, "RGB")
+    return _GREY_MODES.get(picture.mode, "RGB")
 
 
 def _looks_grey(picture: "PIL.Image.Image") -> bool:
-    """Whether no eye would see a colour: the second observer's masks of DRIVE are (4, 2, 4) and (252, 254, 252)."""
+    """Whether no pixel has a visible colour."""
     colours = np.asarray(picture.convert("RGB"))
-    return int(np.ptp(colours, axis=-1).max(initial=0)) <= 4
+    differences = np.ptp(colours, axis=-1)
+    return int(differences.max(initial=0)) <= _LARGEST_GREY_DIFFERENCE

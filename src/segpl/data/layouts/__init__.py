@@ -1,4 +1,4 @@
-"""How folders become cases: one small file per layout, and its line in the table."""
+"""Find the cases in a data folder: one module per layout, and its line in the table."""
 
 from itertools import chain
 from pathlib import Path
@@ -10,17 +10,17 @@ from segpl.foundation.errors import UserError
 
 
 class Layout(Protocol):
-    """What the file of a layout offers."""
+    """What the module of a layout offers."""
 
     NAME: str
     DESCRIPTION: str
-    """What a folder of this layout holds, in a few words."""
+    """The contents of such a folder in a few words."""
 
     def recognises(self, folder: Path) -> bool:
-        """Whether the folder looks like this layout; whether it is complete is for `read` to say."""
+        """Whether the folder looks like this layout. `read` checks whether it is complete."""
 
     def read(self, folder: Path) -> Dataset:
-        """The data set in the folder."""
+        """The dataset in the folder."""
 
 
 LAYOUTS: tuple[Layout, ...] = (
@@ -32,11 +32,11 @@ LAYOUTS: tuple[Layout, ...] = (
     drive,
     carve,
 )
-"""Tried in this order: what a user wrote down goes before what is guessed from names."""
+"""In the order in which they are tried: descriptions come before guesses from file names."""
 
 
 def read_dataset(folder: Path) -> Dataset:
-    """The data set in `folder`, or in a manifest file, whichever layout it has."""
+    """The dataset in `folder`, or in a manifest file, whatever its layout."""
     if not folder.is_dir() and not manifest.recognises(folder):
         raise UserError(
             f"{folder} is not a folder: give the folder that holds dataset.json and imagesTr."
@@ -46,23 +46,28 @@ def read_dataset(folder: Path) -> Dataset:
             dataset = layout.read(folder)
             _check(dataset)
             return dataset
-    known = "; ".join(f"{layout.NAME} ({layout.DESCRIPTION})" for layout in LAYOUTS)
+    known = [f"{layout.NAME} ({layout.DESCRIPTION})" for layout in LAYOUTS]
     raise UserError(
-        f"{folder} has no dataset.json and fits no other layout either: arrange it as one of {known}."
+        f"{folder} has no dataset.json and no other layout that segpl knows: "
+        f"arrange it as one of {'; '.join(known)}."
     )
 
 
 def _check(dataset: Dataset) -> None:
-    """Masks and scores are filed by the name of the case, so it must be the only one."""
-    seen: dict[str, Case] = {}
+    """Raise an error if there is no case, or if two cases have the same name.
+
+    Masks and scores are stored under the name of the case.
+    """
+    cases_by_name: dict[str, Case] = {}
     for case in chain(dataset.training, dataset.test):
-        if case.name in seen:
-            first, second = seen[case.name].images[0], case.images[0]
+        if case.name in cases_by_name:
+            first = cases_by_name[case.name].images[0]
+            second = case.images[0]
             raise UserError(
                 f"{first} and {second} are both case {case.name}: rename or remove one of them."
             )
-        seen[case.name] = case
-    if not seen:
+        cases_by_name[case.name] = case
+    if not cases_by_name:
         raise UserError(
             f"{dataset.folder} looks like {dataset.layout} but holds no image: add some."
         )

@@ -1,9 +1,12 @@
-"""BRATS as its organisers ship it: case folders with `<case>_flair.nii.gz` and so on, perhaps below `HGG` and `LGG`."""
+"""BRATS as its organisers ship it.
 
-from itertools import chain
+One folder per case with `<case>_flair.nii.gz` and so on, perhaps below `HGG` and `LGG`.
+"""
+
 from pathlib import Path
 
 from segpl.data.cases import Case, Dataset, Region, Task
+from segpl.data.layouts.pairing import visible
 from segpl.foundation.errors import UserError
 
 NAME = "BRATS"
@@ -14,48 +17,76 @@ DESCRIPTION = (
 TASK = Task(
     channels=("flair", "t1", "t1ce", "t2"),
     regions=(
-        Region("whole tumour", (1, 2, 4), 2),
-        Region("tumour core", (1, 4), 1),
-        Region("enhancing core", (4,), 4),
+        Region("whole tumour", values=(1, 2, 4), paint=2),
+        Region("tumour core", values=(1, 4), paint=1),
+        Region("enhancing core", values=(4,), paint=4),
     ),
 )
-"""The paper's label fusion; a map painted in this order has the organisers' own values."""
+"""The paper's label fusion. A label map painted in this order has the organisers' own values."""
+
+GRADES = ("HGG", "LGG")
 
 
 def recognises(folder: Path) -> bool:
-    """At least one case folder."""
-    return any(_is_case(each) for each in _folders(folder))
+    """Whether there is at least one case folder."""
+    return any(_is_case(subfolder) for subfolder in _subfolders(folder))
 
 
 def read(folder: Path) -> Dataset:
-    """The data set in `folder`: no split of its own; the cases of the organisers' validation set have no label."""
-    cases = tuple(_case(each) for each in _folders(folder) if _is_case(each))
-    return Dataset(folder, TASK, cases, (), slices=True, layout=NAME)
+    """The dataset in `folder`, without test cases.
+
+    The cases of the organisers' validation set have no label, so they are unlabelled.
+    """
+    case_folders = [subfolder for subfolder in _subfolders(folder) if _is_case(subfolder)]
+    cases = tuple(_case(case_folder) for case_folder in case_folders)
+    return Dataset(
+        folder=folder,
+        task=TASK,
+        training=cases,
+        test=(),
+        use_slices=True,
+        layout=NAME,
+    )
 
 
-def _folders(folder: Path) -> list[Path]:
-    grades = [folder / grade for grade in ("HGG", "LGG") if (folder / grade).is_dir()] or [folder]
-    found = chain.from_iterable(grade.iterdir() for grade in grades if grade.is_dir())
-    return sorted(each for each in found if each.is_dir() and not each.name.startswith("."))
+def _subfolders(folder: Path) -> list[Path]:
+    """The visible subfolders of `HGG` and `LGG`, or of `folder` itself where there are neither."""
+    grade_folders = [folder / grade for grade in GRADES]
+    parents = [path for path in grade_folders if path.is_dir()]
+    if not parents and folder.is_dir():
+        parents = [folder]
+    paths: list[Path] = []
+    for parent in parents:
+        paths += parent.iterdir()
+    return [path for path in visible(paths) if path.is_dir()]
 
 
 def _is_case(folder: Path) -> bool:
-    return any(_find(folder, channel) for channel in TASK.channels)
+    return any(_find_file(folder, channel) for channel in TASK.channels)
 
 
 def _case(folder: Path) -> Case:
-    images = tuple(_find(folder, channel) or _missing(folder, channel) for channel in TASK.channels)
-    return Case(folder.name, folder.name, images, _find(folder, "seg"))
+    return Case(
+        name=folder.name,
+        subject=folder.name,
+        images=tuple(_channel_file(folder, channel) for channel in TASK.channels),
+        label=_find_file(folder, "seg"),
+    )
 
 
-def _find(folder: Path, kind: str) -> Path | None:
-    files = [folder / f"{folder.name}_{kind}{ending}" for ending in (".nii.gz", ".nii")]
-    found = [file for file in files if file.is_file()]
-    if len(found) > 1:
-        raise UserError(f"{found[0]} is there as {found[1].name} too: remove one of them.")
-    return found[0] if found else None
+def _channel_file(folder: Path, channel: str) -> Path:
+    file = _find_file(folder, channel)
+    if file is None:
+        missing = folder / f"{folder.name}_{channel}.nii.gz"
+        raise UserError(f"{missing} is missing: add it or remove {folder.name}.")
+    return file
 
 
-def _missing(folder: Path, kind: str) -> Path:
-    file = folder / f"{folder.name}_{kind}.nii.gz"
-    raise UserError(f"{file} is missing: add it or remove {folder.name}.")
+def _find_file(folder: Path, suffix: str) -> Path | None:
+    """The file `<case>_<suffix>` of a case folder, compressed or not; None if there is none."""
+    name = f"{folder.name}_{suffix}"
+    candidates = [folder / f"{name}.nii.gz", folder / f"{name}.nii"]
+    files = [file for file in candidates if file.is_file()]
+    if len(files) > 1:
+        raise UserError(f"{files[0]} also exists as {files[1].name}: remove one of them.")
+    return files[0] if files else None

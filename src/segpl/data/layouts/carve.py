@@ -1,9 +1,12 @@
 """CARVE 2014: CT scans as MHD (or MHA) files, some with annotated vessels in a second file.
 
-We had no copy of the release. What is assumed, from its users' programs: a scan is `<series>.7.mhd` (or any other
-name), its annotation `<series>_fullAnnotations.mhd`, both in one folder or in `images` (or `scans`) and `annotations`
-(or `vessels`, `labels`); scans without one are unlabelled. In an annotation 0 is background, 1 veins,
-2 arteries, and -999 vessels whose kind the observers left undecided: all but 0 is vessel.
+We had no copy of the release. These assumptions come from programs that use it:
+- A scan is `<series>.7.mhd` (or has any other name); its annotation is
+  `<series>_fullAnnotations.mhd`.
+- Both are in one folder, or in `images` (or `scans`) and `annotations` (or `vessels`, `labels`).
+- Scans without an annotation are unlabelled.
+- In an annotation 0 is background, 1 veins, 2 arteries, and -999 vessels that the observers could
+  not assign to either: all values but 0 are vessel.
 """
 
 import re
@@ -11,49 +14,76 @@ from pathlib import Path
 
 from segpl.data.cases import Dataset, Region, Task
 from segpl.data.formats import stem
-from segpl.data.layouts.contents import label_values
-from segpl.data.layouts.pairing import pair
+from segpl.data.layouts.pairing import pair, visible
+from segpl.data.layouts.task_from_files import label_values
 
 NAME = "CARVE"
-DESCRIPTION = "images and annotations with MHD files of the same names, or case_fullAnnotations.mhd beside case.mhd"
+DESCRIPTION = (
+    "images and annotations with MHD files of the same names, "
+    "or case_fullAnnotations.mhd beside case.mhd"
+)
 
-SUFFIX = re.compile(r"_(fullAnnotations?|vessels?|labels?)$", re.IGNORECASE)
+ANNOTATION_SUFFIX = re.compile(r"_(fullAnnotations?|vessels?|labels?)$", re.IGNORECASE)
+SCAN_FOLDERS = ("images", "scans")
+ANNOTATION_FOLDERS = ("annotations", "vessels", "labels")
 
 
 def recognises(folder: Path) -> bool:
-    """Scans and annotations that are MHD or MHA files."""
-    return all(_files(folder))
+    """Whether there are both scans and annotations as MHD or MHA files."""
+    scans, annotations = _scans_and_annotations(folder)
+    return bool(scans) and bool(annotations)
 
 
 def read(folder: Path) -> Dataset:
-    """The data set in `folder`: one region, the vessels, be they arteries or veins."""
-    scans, annotations = _files(folder)
-    annotated = {SUFFIX.sub("", stem(file)) for file in annotations}
+    """The dataset in `folder`, with one region: the vessels, both arteries and veins."""
+    scans, annotations = _scans_and_annotations(folder)
+    annotated_series = {_without_suffix(file) for file in annotations}
 
     def series(file: Path) -> str:
-        name = SUFFIX.sub("", stem(file))
-        without_number = name.rpartition(".")[0]  # the scan of 1.2.3_fullAnnotations is 1.2.3.7
-        return without_number if name not in annotated and without_number in annotated else name
+        name = _without_suffix(file)
+        series_of_scan = name.rpartition(".")[0]  # the scan of 1.2.3_fullAnnotations is 1.2.3.7
+        if name not in annotated_series and series_of_scan in annotated_series:
+            return series_of_scan
+        return name
 
     cases = pair(scans, annotations, series)
-    vessel = Region("vessel", tuple(label_values(folder, cases)), paint=1)
-    return Dataset(folder, Task(("CT",), (vessel,)), cases, (), layout=NAME)
+    vessel_values = tuple(label_values(folder, cases))
+    vessel = Region("vessel", vessel_values, paint=1)
+    task = Task(channels=("CT",), regions=(vessel,))
+    return Dataset(
+        folder=folder,
+        task=task,
+        training=cases,
+        test=(),
+        layout=NAME,
+    )
 
 
-def _files(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Scans and annotations, in two folders or in one."""
-    scans = [file for name in ("images", "scans") for file in _volumes(folder / name)]
-    annotations = [
-        file for name in ("annotations", "vessels", "labels") for file in _volumes(folder / name)
-    ]
+def _without_suffix(file: Path) -> str:
+    return ANNOTATION_SUFFIX.sub("", stem(file))
+
+
+def _scans_and_annotations(folder: Path) -> tuple[list[Path], list[Path]]:
+    """The files of scans and those of annotations, in two folders or in one."""
+    scans = _volumes(folder, SCAN_FOLDERS)
+    annotations = _volumes(folder, ANNOTATION_FOLDERS)
     if scans and annotations:
         return scans, annotations
-    both = _volumes(folder)
-    return [file for file in both if "_" not in stem(file)], [
-        file for file in both if SUFFIX.search(stem(file))
-    ]
+    files = _volumes_in(folder)
+    scans = [file for file in files if "_" not in stem(file)]
+    annotations = [file for file in files if ANNOTATION_SUFFIX.search(stem(file))]
+    return scans, annotations
 
 
-def _volumes(folder: Path) -> list[Path]:
-    files = (file for ending in ("mhd", "mha") for file in folder.glob(f"*.{ending}"))
-    return sorted(file for file in files if not file.name.startswith("."))
+def _volumes(folder: Path, subfolders: tuple[str, ...]) -> list[Path]:
+    files = []
+    for subfolder in subfolders:
+        files += _volumes_in(folder / subfolder)
+    return files
+
+
+def _volumes_in(folder: Path) -> list[Path]:
+    """The MHD and MHA files of a folder by name, without hidden ones."""
+    mhd_files = folder.glob("*.mhd")
+    mha_files = folder.glob("*.mha")
+    return visible([*mhd_files, *mha_files])

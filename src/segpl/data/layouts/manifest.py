@@ -1,13 +1,17 @@
-"""A CSV manifest: `subject, case, image` (or a column per channel), `label` and `split`, paths relative to the file."""
+"""A CSV manifest with one case per line.
+
+The columns are `subject, case, image` (or one column per channel), `label` and `split`. Paths are
+relative to the file.
+"""
 
 import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from segpl.data.cases import Case, Dataset
-from segpl.data.formats.image import split
-from segpl.data.layouts.contents import task_of
+from segpl.data.cases import Case, Cases, Dataset
+from segpl.data.formats.image import split_array_name
+from segpl.data.layouts.task_from_files import infer_task
 from segpl.foundation.errors import UserError
 
 NAME = "manifest"
@@ -15,87 +19,113 @@ DESCRIPTION = (
     "one CSV file with the columns subject, case, image (or one per channel), label, split"
 )
 
-RESERVED = ("subject", "case", "image", "label", "split")
-TEST = {"": False, "train": False, "training": False, "test": True}
-"""Which words of the column `split` mean the test cases."""
+Channels = tuple[str, ...]
+"""The names of the columns that hold images."""
+
+RESERVED_COLUMNS = ("subject", "case", "image", "label", "split")
+IS_TEST = {"": False, "train": False, "training": False, "test": True}
+"""The values of the column `split`, and whether they mean a test case."""
 
 
 @dataclass(frozen=True)
 class Row:
     """One line of a manifest."""
 
-    where: str
-    """File and line number, to begin a complaint with."""
+    position: str
+    """File and line number, for error messages."""
     folder: Path
     cells: dict[str, str]
+    """The cells by the name of their column."""
 
     def file(self, column: str) -> Path:
-        """The file that a cell names."""
+        """The file that a cell names; an error if it does not exist."""
         if not self.cells[column]:
-            raise UserError(f"{self.where} names no file in the column {column}: fill it in.")
+            raise UserError(f"{self.position} names no file in the column {column}: fill it in.")
         file = self.folder / self.cells[column]
-        if not split(file)[0].exists():
-            raise UserError(f"{self.where}: {file} is missing: add the file or correct its path.")
+        path, _ = split_array_name(file)
+        if not path.exists():
+            raise UserError(
+                f"{self.position}: {file} is missing: add the file or correct its path."
+            )
         return file
 
-    def case(self, channels: tuple[str, ...]) -> Case:
-        """The case on this line; without a subject of its own it is its own subject."""
+    def case(self, channels: Channels) -> Case:
+        """The case on this line. If it names no subject, the case is its own subject."""
         name = self.cells["case"]
         if not name:
-            raise UserError(f"{self.where} names no case: fill in the column case.")
-        label = self.file("label") if self.cells.get("label") else None
-        return Case(name, self.cells.get("subject") or name, tuple(map(self.file, channels)), label)
+            raise UserError(f"{self.position} names no case: fill in the column case.")
+        has_label = bool(self.cells.get("label"))
+        return Case(
+            name=name,
+            subject=self.cells.get("subject") or name,
+            label=self.file("label") if has_label else None,
+            images=tuple(self.file(channel) for channel in channels),
+        )
 
     def is_test(self) -> bool:
-        """Whether the split of this line is the test."""
+        """Whether the case on this line is a test case."""
         split = self.cells.get("split", "").lower()
-        if split not in TEST:
+        if split not in IS_TEST:
             raise UserError(
-                f"{self.where}: split is {split!r}: write train or test; who validates is drawn from the seed."
+                f"{self.position}: split is {split!r}: write train or test; "
+                "the seed chooses the validation cases."
             )
-        return TEST[split]
+        return IS_TEST[split]
 
 
 def recognises(folder: Path) -> bool:
-    """A CSV file with a column `case` or `image`, or a folder with one that cannot be another kind of table."""
+    """Whether this is a manifest, or a folder that holds one."""
     return bool(_manifests(folder))
 
 
 def read(folder: Path) -> Dataset:
-    """The data set that the manifest lists; a case without a label is unlabelled."""
+    """The dataset that the manifest lists; a case without a label is unlabelled."""
     files = _manifests(folder)
     if len(files) > 1:
-        raise UserError(
-            f"{files[0]} and {files[1]} are both manifests: give the one you mean instead of the folder."
-        )
-    columns, rows = _table(files[0])
-    channels = (
-        ("image",)
-        if "image" in columns
-        else tuple(name for name in columns if name not in RESERVED)
+        both = f"{files[0]} and {files[1]}"
+        raise UserError(f"{both} are both manifests: give one file instead of the folder.")
+    file = files[0]
+    lines = _lines(file)
+    columns = _columns(lines)
+    _check_column_names(file, columns)
+    rows = list(_rows(file, columns, lines))
+    channels = _channel_columns(file, columns)
+    training, test = _cases(rows, channels)
+    channel_names = () if channels == ("image",) else channels
+    task = infer_task(file, training, test, channel_names)
+    return Dataset(
+        folder=folder,
+        task=task,
+        training=training,
+        test=test,
+        layout=NAME,
     )
-    if "case" not in columns or not channels:
-        raise UserError(
-            f"{files[0]} needs the column case, and image or one column per channel: add what is missing."
-        )
-    cases = _cases(rows, channels)
-    training = tuple(case for case, test in cases if not test)
-    test = tuple(case for case, test in cases if test)
-    names = () if channels == ("image",) else channels
-    return Dataset(folder, task_of(files[0], training, test, names), training, test, layout=NAME)
 
 
-def _manifests(folder: Path) -> list[Path]:
-    if not folder.is_dir():
-        named = folder.is_file() and folder.suffix.lower() == ".csv"
-        return [folder] if named and {"case", "image"} & set(_columns(_lines(folder))) else []
-    return [file for file in sorted(folder.glob("*.csv")) if file.is_file() and _lists_scans(file)]
+def _manifests(path: Path) -> list[Path]:
+    """The manifests in a folder, or the file itself if it is one."""
+    if path.is_dir():
+        files = sorted(path.glob("*.csv"))
+        return [file for file in files if file.is_file() and _lists_scans(file)]
+    if not path.is_file() or path.suffix.lower() != ".csv":
+        return []
+    columns = _columns(_lines(path))
+    if "case" in columns or "image" in columns:
+        return [path]
+    return []
 
 
 def _lists_scans(file: Path) -> bool:
-    """Volumes and orders of scans, which segpl writes where it is told to, name cases too."""
-    known = set(_columns(_lines(file))) & set(RESERVED)
-    return "image" in known or ("case" in known and len(known) > 1)
+    """Whether a table in a data folder is a manifest.
+
+    The tables of volumes and of ranked scans that segpl writes have a column `case` as well, but
+    no other column of a manifest.
+    """
+    columns = _columns(_lines(file))
+    reserved = [name for name in RESERVED_COLUMNS if name in columns]
+    if "image" in reserved:
+        return True
+    return "case" in reserved and len(reserved) > 1
 
 
 def _lines(file: Path) -> list[str]:
@@ -103,51 +133,81 @@ def _lines(file: Path) -> list[str]:
 
 
 def _delimiter(lines: list[str]) -> str:
-    """A comma, unless a spreadsheet program wrote semicolons, as it does in half of Europe."""
-    return ";" if lines and ";" in lines[0] and "," not in lines[0] else ","
+    """A comma, or the semicolon that spreadsheets write in countries with a decimal comma."""
+    header = lines[0] if lines else ""
+    if ";" in header and "," not in header:
+        return ";"
+    return ","
 
 
 def _columns(lines: list[str]) -> list[str]:
-    """The names of the columns; those that we know in lower case."""
-    cells = [cell.strip() for cell in next(csv.reader(lines, delimiter=_delimiter(lines)), [])]
-    return [cell.lower() if cell.lower() in RESERVED else cell for cell in cells]
+    """The names of the columns; reserved names are in lower case."""
+    reader = csv.reader(lines, delimiter=_delimiter(lines))
+    header = next(reader, [])
+    columns = []
+    for cell in header:
+        name = cell.strip()
+        if name.lower() in RESERVED_COLUMNS:
+            name = name.lower()
+        columns.append(name)
+    return columns
 
 
-def _table(file: Path) -> tuple[list[str], list[Row]]:
-    lines = _lines(file)
-    columns = _columns(lines)
-    if "" in columns or len(set(columns)) < len(columns):
+def _check_column_names(file: Path, columns: list[str]) -> None:
+    has_duplicates = len(set(columns)) < len(columns)
+    if "" in columns or has_duplicates:
         raise UserError(
-            f"{file} has columns without a name or with the same name: name each of them."
+            f"{file} has columns without a name or with the same name: "
+            "give every column its own name."
         )
-    return columns, list(_rows(file, columns, lines))
+
+
+def _channel_columns(file: Path, columns: list[str]) -> Channels:
+    """The columns that name images: `image`, or else every column that is not reserved."""
+    if "image" in columns:
+        channels: Channels = ("image",)
+    else:
+        channels = tuple(name for name in columns if name not in RESERVED_COLUMNS)
+    if "case" not in columns or not channels:
+        raise UserError(
+            f"{file} needs the column case, and image or one column per channel: "
+            "add what is missing."
+        )
+    return channels
 
 
 def _rows(file: Path, columns: list[str], lines: list[str]) -> Iterator[Row]:
+    """The lines below the header, without empty ones."""
     reader = csv.reader(lines, delimiter=_delimiter(lines))
     next(reader)
-    for cells in reader:
-        where = f"{file} line {reader.line_num}"
-        if not any(cell.strip() for cell in cells):
+    for line in reader:
+        cells = [cell.strip() for cell in line]
+        if not any(cells):
             continue
+        position = f"{file} line {reader.line_num}"
         if len(cells) != len(columns):
             raise UserError(
-                f"{where} has {len(cells)} cells, but there are {len(columns)} columns: mend the line."
+                f"{position} has {len(cells)} cells, but there are {len(columns)} columns: "
+                "correct the line."
             )
-        yield Row(
-            where,
-            file.parent,
-            {name: cell.strip() for name, cell in zip(columns, cells, strict=True)},
-        )
+        cell_by_column = dict(zip(columns, cells, strict=True))
+        yield Row(position, file.parent, cell_by_column)
 
 
-def _cases(rows: list[Row], channels: tuple[str, ...]) -> list[tuple[Case, bool]]:
-    cases: dict[str, tuple[Case, bool]] = {}
+def _cases(rows: list[Row], channels: Channels) -> tuple[Cases, Cases]:
+    """The training cases and the test cases."""
+    training = []
+    test = []
+    names = set()
     for row in rows:
         case = row.case(channels)
-        if case.name in cases:
+        if case.name in names:
             raise UserError(
-                f"{row.where}: case {case.name} is on an earlier line too: rename one of them."
+                f"{row.position}: case {case.name} is on an earlier line too: rename one of them."
             )
-        cases[case.name] = case, row.is_test()
-    return list(cases.values())
+        names.add(case.name)
+        if row.is_test():
+            test.append(case)
+        else:
+            training.append(case)
+    return tuple(training), tuple(test)

@@ -1,163 +1,227 @@
-"""The nnU-Net v2 layout: `dataset.json`, `imagesTr`, `labelsTr`, `imagesTs`, `labelsTs`, and our `imagesUn`."""
+"""The nnU-Net v2 layout.
+
+`dataset.json`, `imagesTr`, `labelsTr`, `imagesTs`, `labelsTs`, and our addition `imagesUn` for
+unlabelled training images.
+"""
 
 import json
 import re
+from collections.abc import Container
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from segpl.data.cases import Case, Dataset, Region, Task
+from segpl.data.cases import Case, Cases, Dataset, Region, Task
+from segpl.data.layouts.pairing import visible
 from segpl.foundation.errors import UserError
 from segpl.foundation.named import validated
 
 NAME = "nnU-Net"
-DESCRIPTION = "dataset.json with channel_names, imagesTr with channel numbers as in case_0000.nii.gz, labelsTr"
+DESCRIPTION = (
+    "dataset.json with channel_names, imagesTr with channel numbers as in case_0000.nii.gz, "
+    "labelsTr"
+)
+
+RegionValues = dict[str, tuple[int, ...]]
+"""The label values of each region, by its name."""
 
 
 @dataclass(frozen=True)
 class Description:
-    """What segpl reads of a `dataset.json`."""
+    """The entries of `dataset.json` that segpl uses."""
 
     channel_names: dict[str, str]
     labels: dict[str, int | list[int]]
     file_ending: str
     regions_class_order: list[int] = field(default_factory=list)
     subjects: dict[str, str] = field(default_factory=dict)
-    """Our addition: the subject of a case, where several cases are of one subject; otherwise each case is its own."""
+    """Our addition: the subject of a case. A case that is not listed is its own subject."""
 
 
 def recognises(folder: Path) -> bool:
-    """Any `dataset.json`, even a broken one: `read` then says what is wrong with it."""
+    """Whether there is a `dataset.json`, even a broken one: `read` says what is wrong with it."""
     return (folder / "dataset.json").is_file()
 
 
 def read(folder: Path) -> Dataset:
-    """The data set in `folder`; images of `imagesTr` or `imagesUn` without a label are unlabelled training images."""
+    """The dataset in `folder`.
+
+    Images of `imagesTr` or `imagesUn` without a label are unlabelled training images.
+    """
     file = folder / "dataset.json"
-    description = _description(file)
-    task = Task(_in_order(description.channel_names, file), _regions(description, file))
-    training = numbered_cases(folder, "Tr", description) + numbered_cases(folder, "Un", description)
+    description = _read_checked_description(file)
+    channels = _channels(description.channel_names, file)
+    regions = _regions(description, file)
+    labelled_folder = numbered_cases(folder, "Tr", description)
+    unlabelled_folder = numbered_cases(folder, "Un", description)
+    training = labelled_folder + unlabelled_folder
     test = numbered_cases(folder, "Ts", description)
     if not training and not test:
         raise UserError(
-            f"{folder} holds no image that ends in {description.file_ending}: put some into imagesTr."
+            f"{folder} holds no image that ends in {description.file_ending}: "
+            "put some into imagesTr."
         )
-    return Dataset(folder, task, training, test, layout=NAME)
-
-
-def _in_order(channels: dict[str, str], file: Path) -> tuple[str, ...]:
-    """The names of the channels in the order of their numbers, which need not be that of the file."""
-    numbers = [str(number) for number in range(len(channels))]
-    if set(channels) != set(numbers):
-        raise UserError(
-            f"{file}: the channels are numbered {', '.join(channels)}: number them 0, 1 and so on."
-        )
-    return tuple(channels[number] for number in numbers)
-
-
-def contents(file: Path) -> dict[str, Any]:
-    """The object in a `dataset.json`."""
-    try:
-        found = json.loads(file.read_text(encoding="utf-8-sig"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{file} is not valid JSON ({error}): mend it.") from None
-    if not isinstance(found, dict):
-        raise UserError(
-            f"{file} must hold an object with channel_names, labels and file_ending, as nnU-Net v2 has it."
-        )
-    return found
-
-
-def described(kind: type[Any], file: Path) -> Any:
-    """What this kind of description takes of a `dataset.json`; the rest is for other tools."""
-    found = contents(file)
-    known = {each.name: found[each.name] for each in fields(kind) if each.name in found}
-    return validated(kind, known, f"{file}: ")
-
-
-def _description(file: Path) -> Description:
-    description: Description = described(Description, file)
-    if not description.channel_names:
-        raise UserError(f"{file}: channel_names is empty: name at least one channel.")
-    if not description.file_ending.startswith("."):
-        raise UserError(
-            f"{file}: file_ending is {description.file_ending!r}: begin it with a dot, as in .nii.gz."
-        )
-    return description
-
-
-def _regions(description: Description, file: Path) -> tuple[Region, ...]:
-    values = {
-        name: tuple(value) if isinstance(value, list) else (value,)
-        for name, value in description.labels.items()
-        if name != "background"
-    }
-    if "ignore" in values:
-        raise UserError(f'{file} has an "ignore" label, which segpl does not take: remove it.')
-    wrong = [name for name, value in values.items() if not value or 0 in value]
-    if not values or wrong:
-        name = wrong[0] if wrong else "labels"
-        raise UserError(
-            f"{file}: {name} names no value of its own: give every region values other than 0."
-        )
-    paint = description.regions_class_order or [value[0] for value in values.values()]
-    if len(paint) != len(values):
-        raise UserError(
-            f"{file} has {len(values)} regions but {len(paint)} values in regions_class_order: match them."
-        )
-    if len(set(paint)) < len(paint):
-        raise UserError(
-            f"{file}: regions that overlap must be told apart in a mask: give regions_class_order, one value for each."
-        )
-    return tuple(
-        Region(name, value, shown)
-        for (name, value), shown in zip(values.items(), paint, strict=True)
+    return Dataset(
+        folder=folder,
+        task=Task(channels, regions),
+        training=training,
+        test=test,
+        layout=NAME,
     )
 
 
-def numbered_cases(folder: Path, part: str, description: Description) -> tuple[Case, ...]:
-    """The cases of `imagesTr`, `imagesUn` or `imagesTs`, by name; their files carry a channel number."""
-    images, labels = folder / f"images{part}", folder / f"labels{part}"
-    ending, channels = description.file_ending, len(description.channel_names)
-    found = _channel_files(images, ending)
-    cases = []
-    for name, files in found.items():
-        wanted = tuple(images / f"{name}_{channel:04d}{ending}" for channel in range(channels))
-        for file in (*wanted, *files):
-            if file not in files:
-                raise UserError(
-                    f"{file} is missing: dataset.json names {channels} channels, so add it."
-                )
-            if file not in wanted:
-                raise UserError(
-                    f"{file} is one channel too many: dataset.json names {channels}, so remove or name it."
-                )
-        label = labels / f"{name}{ending}"
-        cases.append(
-            Case(
-                name,
-                description.subjects.get(name, name),
-                wanted,
-                label if label.is_file() else None,
-            )
+def read_object(file: Path) -> dict[str, Any]:
+    """The JSON object in a `dataset.json`."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8-sig"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{file} is not valid JSON ({error}): correct it.") from None
+    if not isinstance(content, dict):
+        raise UserError(
+            f"{file} is not a JSON object: write an object with channel_names, labels and "
+            "file_ending, as for nnU-Net v2."
         )
-    for label in _visible(labels, ending):
-        if label.name.removesuffix(ending) not in found:
-            raise UserError(f"{label} has no image in {images}: add the image or remove the label.")
+    return content
+
+
+def read_description(description_type: type[Any], file: Path) -> Any:
+    """The entries of a `dataset.json` that are fields of `description_type`, as an instance of it.
+
+    All other entries are for other tools and ignored.
+    """
+    content = read_object(file)
+    names = [entry.name for entry in fields(description_type)]
+    known = {name: content[name] for name in names if name in content}
+    return validated(description_type, known, f"{file}: ")
+
+
+def _read_checked_description(file: Path) -> Description:
+    description: Description = read_description(Description, file)
+    if not description.channel_names:
+        raise UserError(f"{file}: channel_names is empty: name at least one channel.")
+    ending = description.file_ending
+    if not ending.startswith("."):
+        raise UserError(f"{file}: file_ending is {ending!r}: start it with a dot, as in .nii.gz.")
+    return description
+
+
+def _channels(channel_names: dict[str, str], file: Path) -> tuple[str, ...]:
+    """The channel names in the order of their numbers; the file may list them in another order."""
+    numbers = [str(number) for number in range(len(channel_names))]
+    if set(channel_names) != set(numbers):
+        raise UserError(
+            f"{file}: the channels are numbered {', '.join(channel_names)}: "
+            "number them 0, 1 and so on."
+        )
+    return tuple(channel_names[number] for number in numbers)
+
+
+def _regions(description: Description, file: Path) -> tuple[Region, ...]:
+    values_by_name = _region_values(description, file)
+    paints = _paint_values(description, values_by_name, file)
+    regions = []
+    for (name, values), paint in zip(values_by_name.items(), paints, strict=True):
+        regions.append(Region(name, values, paint))
+    return tuple(regions)
+
+
+def _region_values(description: Description, file: Path) -> RegionValues:
+    """The label values of each region, by its name."""
+    values_by_name: RegionValues = {}
+    for name, values in description.labels.items():
+        if isinstance(values, int):
+            values = [values]
+        if name != "background":
+            values_by_name[name] = tuple(values)
+    if "ignore" in values_by_name:
+        raise UserError(f'{file} has an "ignore" label, which segpl does not support: remove it.')
+    if not values_by_name:
+        raise UserError(f"{file}: labels names no region: add one with a value other than 0.")
+    for name, region_values in values_by_name.items():
+        if not region_values or 0 in region_values:
+            raise UserError(
+                f"{file}: label {name} has no value, or the value 0 of the background: "
+                "give it values other than 0."
+            )
+    return values_by_name
+
+
+def _paint_values(description: Description, values_by_name: RegionValues, file: Path) -> list[int]:
+    """The value that stands for each region in a label map; all must differ."""
+    paints = description.regions_class_order
+    if not paints:
+        paints = [values[0] for values in values_by_name.values()]
+    if len(paints) != len(values_by_name):
+        raise UserError(
+            f"{file} has {len(values_by_name)} regions but {len(paints)} values in "
+            "regions_class_order: give one value for each region."
+        )
+    if len(set(paints)) < len(paints):
+        raise UserError(
+            f"{file} has two regions with the same value in a mask: "
+            "give regions_class_order, with a different value for each region."
+        )
+    return paints
+
+
+def numbered_cases(folder: Path, subset: str, description: Description) -> Cases:
+    """The cases of `imagesTr`, `imagesUn` or `imagesTs`, whose files carry a channel number.
+
+    `subset` is Tr, Un or Ts.
+    """
+    images = folder / f"images{subset}"
+    labels = folder / f"labels{subset}"
+    ending = description.file_ending
+    channel_numbers = range(len(description.channel_names))
+    files_by_case = _files_by_case(images, ending)
+    cases = []
+    for name, files in files_by_case.items():
+        expected = tuple(channel_file(images, name, number, ending) for number in channel_numbers)
+        _check_channels(files, expected)
+        subject = description.subjects.get(name, name)
+        label_file = labels / f"{name}{ending}"
+        label = label_file if label_file.is_file() else None
+        cases.append(Case(name, subject, expected, label))
+    _check_labels(labels, images, ending, files_by_case)
     return tuple(cases)
 
 
-def _channel_files(images: Path, ending: str) -> dict[str, list[Path]]:
-    """The files of each case."""
-    found: dict[str, list[Path]] = {}
-    for file in _visible(images, ending):
+def channel_file(images: Path, case: str, number: int, ending: str) -> Path:
+    """The file of one channel, such as `imagesTr/case_0000.nii.gz`."""
+    return images / f"{case}_{number:04d}{ending}"
+
+
+def _files_by_case(images: Path, ending: str) -> dict[str, list[Path]]:
+    """The files of each case, by the name of the case."""
+    files_by_case: dict[str, list[Path]] = {}
+    for file in visible(images.glob(f"*{ending}")):
         stem = file.name.removesuffix(ending)
-        if not re.fullmatch(r".+_\d{4}", stem):
+        match = re.fullmatch(r"(.+)_\d{4}", stem)
+        if match is None:
             raise UserError(f"{file} has no channel number: name it {stem}_0000{ending}.")
-        found.setdefault(stem[:-5], []).append(file)
-    return found
+        case = match[1]
+        files_by_case.setdefault(case, []).append(file)
+    return files_by_case
 
 
-def _visible(folder: Path, ending: str) -> list[Path]:
-    """The files of a folder, without the hidden ones that some systems leave behind."""
-    return sorted(file for file in folder.glob(f"*{ending}") if not file.name.startswith("."))
+def _check_channels(files: list[Path], expected: tuple[Path, ...]) -> None:
+    """Raise an error if a channel of a case is missing, or if there is one too many."""
+    channels = len(expected)
+    for file in expected:
+        if file not in files:
+            raise UserError(
+                f"{file} is missing: dataset.json names {channels} channels, so add the file."
+            )
+    for file in files:
+        if file not in expected:
+            raise UserError(
+                f"{file} is one channel too many: dataset.json names {channels} channels, "
+                "so remove the file or name its channel there."
+            )
+
+
+def _check_labels(labels: Path, images: Path, ending: str, cases: Container[str]) -> None:
+    """Raise an error if a label has no image."""
+    for label in visible(labels.glob(f"*{ending}")):
+        if label.name.removesuffix(ending) not in cases:
+            raise UserError(f"{label} has no image in {images}: add the image or remove the label.")

@@ -1,41 +1,52 @@
-"""Which label belongs to which image, where only the names of the files say so."""
+"""Match labels to images by their file names."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from segpl.data.cases import Case
+from segpl.data.cases import Case, Cases
 from segpl.data.formats import is_image, stem
 from segpl.foundation.errors import UserError
 
+CaseName = Callable[[Path], str]
+"""The name of the case that a file belongs to."""
+
+
+def visible(paths: Iterable[Path]) -> list[Path]:
+    """The paths in order, without hidden files such as macOS leaves behind."""
+    return sorted(path for path in paths if not path.name.startswith("."))
+
 
 def images_in(folder: Path) -> list[Path]:
-    """The images of a folder by name, without the hidden files that some systems leave behind."""
+    """The visible images of a folder in order; none if the folder does not exist."""
     if not folder.is_dir():
         return []
-    return sorted(
-        file for file in folder.iterdir() if not file.name.startswith(".") and is_image(file)
-    )
+    return [path for path in visible(folder.iterdir()) if is_image(path)]
 
 
-def pair(
-    images: Iterable[Path], labels: Iterable[Path], key: Callable[[Path], str] = stem
-) -> tuple[Case, ...]:
-    """A case per image, called by its key; with the label of the same key where there is one."""
-    of_image, of_label = _by_key(images, key), _by_key(labels, key)
-    for name, label in of_label.items():
-        if name not in of_image:
+def pair(images: Iterable[Path], labels: Iterable[Path], case_name: CaseName = stem) -> Cases:
+    """One case per image, with the label of the same case name if there is one."""
+    images_by_case = _by_case(images, case_name)
+    labels_by_case = _by_case(labels, case_name)
+    for name, label_file in labels_by_case.items():
+        if name not in images_by_case:
             raise UserError(
-                f"{label} has no image that belongs to it: add the image or remove the label."
+                f"{label_file} has no image that belongs to it: add the image or remove the label."
             )
-    return tuple(Case(name, name, (image,), of_label.get(name)) for name, image in of_image.items())
+    cases = []
+    for name, image in images_by_case.items():
+        label = labels_by_case.get(name)
+        cases.append(Case(name, name, (image,), label))
+    return tuple(cases)
 
 
-def _by_key(files: Iterable[Path], key: Callable[[Path], str]) -> dict[str, Path]:
-    found: dict[str, Path] = {}
+def _by_case(files: Iterable[Path], case_name: CaseName) -> dict[str, Path]:
+    """The files by the name of their case; an error if two belong to the same case."""
+    file_by_case: dict[str, Path] = {}
     for file in files:
-        first = found.setdefault(key(file), file)
+        name = case_name(file)
+        first = file_by_case.setdefault(name, file)
         if first != file:
             raise UserError(
-                f"{first} and {file} both belong to case {key(file)}: keep or rename one of them."
+                f"{first} and {file} both belong to case {name}: keep or rename one of them."
             )
-    return found
+    return file_by_case

@@ -1,35 +1,51 @@
-"""The layout of the paper's code: `labelled/imgs`, `labelled/lbls`, `unlabelled/imgs`, `test/imgs`, `test/lbls`."""
+"""The layout of the paper's code.
+
+`labelled/imgs`, `labelled/lbls`, `unlabelled/imgs`, `test/imgs`, `test/lbls`.
+"""
 
 import re
 from pathlib import Path
 
-from segpl.data.cases import Case, Dataset
+from segpl.data.cases import Cases, Dataset
 from segpl.data.formats import stem
-from segpl.data.layouts.contents import task_of
 from segpl.data.layouts.pairing import images_in, pair
+from segpl.data.layouts.task_from_files import infer_task
 
 NAME = "the paper's code"
 DESCRIPTION = "labelled/imgs, labelled/lbls, unlabelled/imgs, test/imgs, test/lbls"
 
 
 def recognises(folder: Path) -> bool:
-    """Labelled images in their own folder."""
+    """Whether there is a folder of labelled images."""
     return (folder / "labelled" / "imgs").is_dir()
 
 
 def read(folder: Path) -> Dataset:
-    """The data set in `folder`; its validation cases, if any, count among those that we choose ours from."""
-    training = tuple(
-        case for part in ("labelled", "validation", "unlabelled") for case in _cases(folder / part)
-    )
+    """The dataset in `folder`.
+
+    Cases of a folder `validation` count as training cases; segpl draws its own validation cases.
+    """
+    labelled = _cases(folder / "labelled")
+    validation = _cases(folder / "validation")
+    unlabelled = _cases(folder / "unlabelled")
+    training = labelled + validation + unlabelled
     test = _cases(folder / "test")
-    return Dataset(folder, task_of(folder, training, test), training, test, layout=NAME)
+    task = infer_task(folder, training, test)
+    return Dataset(
+        folder=folder,
+        task=task,
+        training=training,
+        test=test,
+        layout=NAME,
+    )
 
 
-def _cases(part: Path) -> tuple[Case, ...]:
-    return pair(images_in(part / "imgs"), images_in(part / "lbls"), _key)
+def _cases(folder: Path) -> Cases:
+    images = images_in(folder / "imgs")
+    labels = images_in(folder / "lbls")
+    return pair(images, labels, _case_name)
 
 
-def _key(file: Path) -> str:
-    """The authors also call an image `1img` and its label `1lbl`."""
+def _case_name(file: Path) -> str:
+    """The name without its suffix: the authors also call an image `1img` and its label `1lbl`."""
     return re.sub(r"(?<=.)[_-]?(img|image|lbl|label)s?$", "", stem(file))

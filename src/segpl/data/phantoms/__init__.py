@@ -1,4 +1,4 @@
-"""Phantoms: made-up subjects with known labels, written as a data folder like any other."""
+"""Phantoms: synthetic subjects with known labels, written as an ordinary data folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from segpl.data import cases
 from segpl.data.layouts.nnunet_writer import write_case, write_description
 from segpl.data.phantoms import tumour, vessels
 from segpl.data.phantoms.brain import MODALITIES
-from segpl.data.phantoms.fields import Phantom
+from segpl.data.phantoms.primitives import Phantom
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import draft
 from segpl.foundation.progress import track
@@ -32,49 +32,63 @@ TASKS = {
     ),
     "vessels": cases.Task(("CT",), (cases.Region("vessel", (1,), 1),)),
 }
-PARTS = ("Tr", "Un", "Ts")
-"""Labelled, unlabelled and test subjects."""
+LABELLED = "Tr"
+UNLABELLED = "Un"
+TEST = "Ts"
 
 
 def write_phantoms(task: Task, folder: Path, subjects: int = 24, seed: int = 0) -> Path:
-    """Write phantoms in nnU-Net's layout: a third labelled, a third unlabelled, a third for testing."""
-    check(folder, subjects)
+    """Write phantoms in nnU-Net's layout.
+
+    A third is labelled, a third unlabelled, and a third for testing. Returns the absolute path of
+    the folder.
+    """
+    _check(folder, subjects)
     folder = folder.resolve()
-    with draft(folder) as place:
-        for subject, part in enumerate(track(parts(subjects), f"Drawing {task} phantoms")):
+    with draft(folder) as incomplete:
+        splits = track(_splits(subjects), f"Drawing {task} phantoms")
+        for subject, split in enumerate(splits):
             phantom = DRAW[task](seed, subject)
-            channels = [np.rint(image).astype(np.int16) for image in phantom.image]
-            label = None if part == "Un" else phantom.label
-            where = affine(phantom.label.shape, phantom.spacing)
-            write_case(place, part, f"{task}_{subject:03}", channels, label, where)
-        words = (
-            f"Phantoms, not patients: {subjects} made-up subjects drawn by segpl with seed {seed}."
-        )
+            _write_phantom(incomplete, split, f"{task}_{subject:03}", phantom)
         write_description(
-            place, TASKS[task], subjects // 3, name=f"{task} phantoms", description=words
+            incomplete,
+            TASKS[task],
+            subjects // 3,
+            name=f"{task} phantoms",
+            description=(
+                f"Phantoms, not patients: {subjects} made-up subjects "
+                f"drawn by segpl with seed {seed}."
+            ),
         )
     return folder
 
 
-def check(folder: Path, subjects: int) -> None:
-    """Refuse what cannot be written, before anything is."""
+def _check(folder: Path, subjects: int) -> None:
+    """Reject what cannot be written, before anything is written."""
     if subjects < 3:
         raise UserError(
             f"Phantoms need at least 3 subjects (labelled, unlabelled and test), not {subjects}."
         )
     if folder.exists() and any(folder.iterdir()):
-        raise UserError(f"The folder {folder} is not empty: delete it or name another one.")
+        raise UserError(f"The folder {folder} is not empty: delete it or choose another one.")
 
 
-def parts(subjects: int) -> list[str]:
-    """The part of each subject; what does not divide by three is unlabelled."""
+def _splits(subjects: int) -> list[str]:
+    """The split of each subject; those left over by the division into thirds are unlabelled."""
     third = subjects // 3
-    counts = (third, subjects - 2 * third, third)
-    return np.repeat(PARTS, counts).tolist()
+    unlabelled = subjects - 2 * third
+    return [LABELLED] * third + [UNLABELLED] * unlabelled + [TEST] * third
 
 
-def affine(shape: tuple[int, ...], spacing: tuple[float, float, float]) -> np.ndarray:
+def _write_phantom(folder: Path, split: str, name: str, phantom: Phantom) -> None:
+    channels = [np.rint(channel).astype(np.int16) for channel in phantom.image]
+    label = None if split == UNLABELLED else phantom.label
+    affine = _centred_affine(phantom.label.shape, phantom.spacing)
+    write_case(folder, split, name, channels, label, affine)
+
+
+def _centred_affine(shape: tuple[int, ...], spacing: tuple[float, float, float]) -> np.ndarray:
     """Axes that point right, forward and up, with the origin in the middle."""
-    matrix = np.diag([*spacing, 1.0])
-    matrix[:3, 3] = -(np.array(shape) - 1) / 2 * spacing
-    return matrix
+    affine = np.diag([*spacing, 1.0])
+    affine[:3, 3] = -(np.array(shape) - 1) / 2 * spacing
+    return affine

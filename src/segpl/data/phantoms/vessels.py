@@ -1,10 +1,13 @@
-"""Lung vessels in CT: branching trees among airways, nodules and fissures, beside the chest wall."""
+"""Lung vessels in CT: trees among airways, nodules and fissures, beside the chest wall."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
-from segpl.data.phantoms.fields import (
+import numpy as np
+from numpy.random import Generator
+
+from segpl.data.phantoms.primitives import (
     Grid,
     Phantom,
     direction,
@@ -18,171 +21,229 @@ from segpl.data.phantoms.fields import (
 
 GRID = Grid((96, 96, 48), (0.8, 0.8, 1.0))
 VOXEL = 0.8
-THINNEST = 0.4  # millimetres: a vessel one voxel wide
+"""Width of a voxel in mm."""
+THINNEST = 0.4
+"""Smallest radius in mm: a vessel one voxel wide."""
+MOST_LEVELS = 11
+"""A vessel divides at most this many times."""
 
-Tree = list[tuple[np.ndarray, np.ndarray]]  # the points of each branch and the radius at each point
+
+class Branch(NamedTuple):
+    """A vessel between two points of division."""
+
+    points: np.ndarray
+    """[N, 3] in mm."""
+    radii: np.ndarray
+    """At each point, in mm."""
+
+
+class Structure(NamedTuple):
+    """Something in the lung that is not a vessel."""
+
+    depth: np.ndarray
+    """How many mm each voxel lies inside; negative outside."""
+    hounsfield: float
 
 
 def draw(seed: int, subject: int) -> Phantom:
-    """One subject: the same for ever, whatever the other subjects."""
-    anatomy, distractors, scanner = (generator(seed, subject, stream) for stream in range(3, 6))
+    """One subject. It depends on these two numbers only."""
+    anatomy = generator(seed, subject, 3)
+    distractors = generator(seed, subject, 4)
+    scanner = generator(seed, subject, 5)
     wall = chest_wall(anatomy)
     blood = np.minimum(vasculature(anatomy), -wall)
-    image = parenchyma(distractors)
-    for depth, hounsfield in bystanders(distractors, wall):
-        paint(image, occupancy(depth, VOXEL), hounsfield)
-    paint(image, occupancy(blood, VOXEL), anatomy.uniform(-30, 90))
-    image = acquire(scanner, image[0])[None]
-    mirror = slice(None, None, anatomy.choice([-1, 1]))  # a left or a right lung
-    return Phantom(image[:, mirror].copy(), (blood > 0)[mirror].astype(np.uint8), GRID.spacing)
+    tissue = parenchyma(distractors)
+    for structure in other_structures(distractors, wall):
+        paint(tissue, occupancy(structure.depth, VOXEL), structure.hounsfield)
+    paint(tissue, occupancy(blood, VOXEL), anatomy.uniform(-30, 90))
+    image = acquire(scanner, tissue[0])
+    label = (blood > 0).astype(np.uint8)
+    if anatomy.choice([-1, 1]) == -1:  # a left or a right lung
+        image = image[::-1].copy()
+        label = label[::-1]
+    return Phantom(image[None], label, GRID.spacing)
 
 
-def chest_wall(rng: np.random.Generator) -> np.ndarray:
-    """How deep each voxel lies in the soft tissue that curves along one side."""
+def chest_wall(rng: Generator) -> np.ndarray:
+    """How many mm each voxel lies inside the soft tissue that curves along one side."""
     x, y, z = GRID.coordinates()
-    bulge = rng.uniform(0.02, 0.08) * (y - rng.uniform(-20, 20)) ** 2 / 10
-    return x - rng.uniform(30, 36) + bulge + 0 * z + 0.5 * smooth_field(rng, GRID, 12)
+    curvature = rng.uniform(0.02, 0.08)
+    middle = rng.uniform(-20, 20)
+    bulge = curvature * (y - middle) ** 2 / 10
+    distance = rng.uniform(30, 36)
+    roughness = 0.5 * smooth_field(rng, GRID, 12)
+    return x - distance + bulge + 0 * z + roughness
 
 
-def vasculature(rng: np.random.Generator) -> np.ndarray:
-    """How deep each voxel lies in a vessel: several trees that come in from the side of the heart."""
-    trees: Tree = []
+def vasculature(rng: Generator) -> np.ndarray:
+    """How many mm each voxel lies inside one of several vessel trees."""
+    branches: list[Branch] = []
     for _ in range(rng.integers(9, 15)):
         start, heading = entrance(rng)
-        trees += branch(rng, start, heading, rng.uniform(1.9, 2.8), THINNEST)
-    points, radii = gather(trees)
+        radius = rng.uniform(1.9, 2.8)
+        branches += grow_tree(rng, start, heading, radius, THINNEST)
+    points, radii = points_in_volume(branches)
     depth = tubes(GRID, points, radii, margin=VOXEL / 2)
-    # the thinnest vessels pass between voxel centres: the voxel that holds the centreline is a vessel nevertheless
+    # The thinnest vessels pass between voxel centres, so voxels on a centreline are set to vessel.
     i, j, k = GRID.voxels(points).T
     depth[i, j, k] = np.maximum(depth[i, j, k], 0.01)
     return depth
 
 
-def entrance(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Where a tree comes in, and which way it goes: from the heart, or from above or below, towards the wall."""
+def entrance(rng: Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Where a tree enters, in mm, and its heading: from the heart, above or below to the wall."""
     half = GRID.size / 2
-    start = np.array([-half[0], *rng.uniform(-0.8, 0.8, 2) * half[1:]])
+    y, z = rng.uniform(-0.8, 0.8, 2)
+    relative_start = [-1, y, z]
     if rng.random() < 0.4:
-        start = (
-            np.array([rng.uniform(-0.8, 0.2), rng.choice([-1, 1]), rng.uniform(-0.8, 0.8)]) * half
-        )
-    heading = np.array([0.3 * half[0], 0, 0]) - start
+        x = rng.uniform(-0.8, 0.2)
+        y = rng.choice([-1, 1])
+        z = rng.uniform(-0.8, 0.8)
+        relative_start = [x, y, z]
+    start = np.array(relative_start) * half
+    target = np.array([0.3 * half[0], 0, 0])
+    heading = target - start
     return start, heading / np.linalg.norm(heading)
 
 
-def branch(
-    rng: np.random.Generator,
+def grow_tree(
+    rng: Generator,
     start: np.ndarray,
     heading: np.ndarray,
     radius: float,
     thinnest: float,
     level: int = 0,
-) -> Tree:
-    """A vessel and, recursively, those it divides into; the cubes of their radii add up to its own (Murray's law)."""
-    path = walk(
-        rng, start, heading, radius * rng.uniform(3, 8) + 5, 0.12, pace=max(0.4, radius / 3)
-    )
-    tapered = np.linspace(radius, 0.92 * radius, len(path))
-    tree: Tree = [(path, np.maximum(tapered, thinnest))]
-    if radius < thinnest or level > 11 or (np.abs(path[-1]) > GRID.size / 2 + 2).any():
+) -> list[Branch]:
+    """A vessel and, recursively, the two that it divides into.
+
+    The cubes of their radii add up to that of its own (Murray's law).
+    """
+    length = radius * rng.uniform(3, 8) + 5
+    path = walk(rng, start, heading, length, wander=0.12, pace=max(0.4, radius / 3))
+    end = path[-1]
+    end_radius = 0.92 * radius
+    radii = np.linspace(radius, end_radius, len(path))
+    tree = [Branch(path, np.maximum(radii, thinnest))]
+    has_left_volume = (np.abs(end) > GRID.size / 2 + 2).any()
+    if radius < thinnest or level > MOST_LEVELS or has_left_volume:
         return tree
-    onward = (path[-1] - path[0]) / np.linalg.norm(path[-1] - path[0])
-    share, sideways = rng.uniform(0.1, 0.5), direction(rng)
-    for part, turn in ((share, 0.9), (1 - share, -0.9 * share)):
-        tree += branch(
-            rng,
-            path[-1],
-            onward + turn * sideways,
-            0.92 * radius * part ** (1 / 3),
-            thinnest,
-            level + 1,
-        )
+
+    onward = end - path[0]
+    onward = onward / np.linalg.norm(onward)
+    share = rng.uniform(0.1, 0.5)
+    sideways = direction(rng)
+    small_heading = onward + 0.9 * sideways
+    small_radius = end_radius * share ** (1 / 3)
+    tree += grow_tree(rng, end, small_heading, small_radius, thinnest, level + 1)
+    large_heading = onward + -0.9 * share * sideways
+    large_radius = end_radius * (1 - share) ** (1 / 3)
+    tree += grow_tree(rng, end, large_heading, large_radius, thinnest, level + 1)
     return tree
 
 
-def gather(tree: Tree) -> tuple[np.ndarray, np.ndarray]:
-    """All points of a tree that lie in the volume, and their radii."""
-    points, radii = (np.concatenate(parts) for parts in zip(*tree, strict=True))
+def points_in_volume(branches: list[Branch]) -> tuple[np.ndarray, np.ndarray]:
+    """All points of the branches that lie in the volume, and their radii."""
+    points = np.concatenate([branch.points for branch in branches])
+    radii = np.concatenate([branch.radii for branch in branches])
     voxels = GRID.voxels(points)
-    inside = ((voxels >= 0) & (voxels < GRID.shape)).all(axis=1)
-    return points[inside], radii[inside]
+    is_inside = ((voxels >= 0) & (voxels < GRID.shape)).all(axis=1)
+    return points[is_inside], radii[is_inside]
 
 
-def parenchyma(rng: np.random.Generator) -> np.ndarray:
-    """Aerated lung [1, X, Y, Z]: denser towards the back, mottled at two scales."""
+def parenchyma(rng: Generator) -> np.ndarray:
+    """Aerated lung [1, X, Y, Z] in Hounsfield units: denser at the back, mottled at two scales."""
     _, y, _ = GRID.coordinates()
-    mottle = rng.uniform(10, 35) * smooth_field(rng, GRID, 2) + rng.uniform(10, 40) * smooth_field(
-        rng, GRID, 12
-    )
-    return (rng.uniform(-890, -810) - rng.uniform(0, 1.2) * y + mottle)[None].astype(np.float32)
+    fine_mottle = rng.uniform(10, 35) * smooth_field(rng, GRID, 2)
+    coarse_mottle = rng.uniform(10, 40) * smooth_field(rng, GRID, 12)
+    mottle = fine_mottle + coarse_mottle
+    density = rng.uniform(-890, -810)
+    gradient = rng.uniform(0, 1.2)
+    lung = density - gradient * y + mottle
+    return lung[None].astype(np.float32)
 
 
-def bystanders(rng: np.random.Generator, wall: np.ndarray) -> list[tuple[np.ndarray, float]]:
-    """All that is as bright as a vessel and is none, in the order it is painted, with its Hounsfield units."""
-    airway, thickness = airways(rng), rng.uniform(0.7, 1.3)
+def other_structures(rng: Generator, wall: np.ndarray) -> list[Structure]:
+    """What is as bright as a vessel without being one, in the order in which it is painted."""
+    airway = airways(rng)
+    airway_wall = rng.uniform(0.7, 1.3)
+    lumen = airway - airway_wall
     return [
-        (fissure(rng), rng.uniform(-650, -350)),
-        (airway, rng.uniform(-250, 0)),
-        (airway - thickness, -990),
-        (nodules(rng), rng.uniform(-150, 60)),
-        (wall, rng.uniform(-60, 50)),
-        (np.minimum(wall - 1.5, 2 * smooth_field(rng, GRID, 3)), rng.uniform(-120, -80)),  # fat
-        (ribs(rng, wall), rng.uniform(250, 600)),
+        Structure(fissure(rng), rng.uniform(-650, -350)),
+        Structure(airway, rng.uniform(-250, 0)),
+        Structure(lumen, -990),
+        Structure(nodules(rng), rng.uniform(-150, 60)),
+        Structure(wall, rng.uniform(-60, 50)),
+        Structure(fat(rng, wall), rng.uniform(-120, -80)),
+        Structure(ribs(rng, wall), rng.uniform(250, 600)),
     ]
 
 
-def airways(rng: np.random.Generator) -> np.ndarray:
-    """How deep each voxel lies in an airway, wall included."""
-    trees: Tree = []
+def airways(rng: Generator) -> np.ndarray:
+    """How many mm each voxel lies inside an airway, including its wall."""
+    branches: list[Branch] = []
     for _ in range(rng.integers(2, 4)):
-        trees += branch(rng, *entrance(rng), rng.uniform(2.6, 4), thinnest=1.4)
-    return tubes(GRID, *gather(trees), margin=VOXEL / 2)
+        start, heading = entrance(rng)
+        radius = rng.uniform(2.6, 4)
+        branches += grow_tree(rng, start, heading, radius, thinnest=1.4)
+    points, radii = points_in_volume(branches)
+    return tubes(GRID, points, radii, margin=VOXEL / 2)
 
 
-def nodules(rng: np.random.Generator) -> np.ndarray:
+def nodules(rng: Generator) -> np.ndarray:
     """A handful of small round lesions."""
     count = rng.integers(4, 12)
-    return tubes(
-        GRID,
-        rng.uniform(-0.45, 0.45, (count, 3)) * GRID.size,
-        rng.uniform(1.2, 4, count),
-        margin=VOXEL / 2,
-    )
+    centres = rng.uniform(-0.45, 0.45, (count, 3)) * GRID.size
+    radii = rng.uniform(1.2, 4, count)
+    return tubes(GRID, centres, radii, margin=VOXEL / 2)
 
 
-def fissure(rng: np.random.Generator) -> np.ndarray:
-    """The thin, gently curved sheet between two lobes."""
+def fissure(rng: Generator) -> np.ndarray:
+    """The thin, slightly curved sheet between two lobes."""
     x, y, z = GRID.coordinates()
-    tilt, offset = direction(rng), rng.uniform(-15, 15)
-    sheet = tilt[0] * x + tilt[1] * y + tilt[2] * z - offset + 2 * smooth_field(rng, GRID, 15)
-    return rng.uniform(0.3, 0.6) - np.abs(sheet)
+    normal = direction(rng)
+    offset = rng.uniform(-15, 15)
+    curvature = 2 * smooth_field(rng, GRID, 15)
+    distance = normal[0] * x + normal[1] * y + normal[2] * z - offset + curvature
+    half_thickness = rng.uniform(0.3, 0.6)
+    return half_thickness - np.abs(distance)
 
 
-def ribs(rng: np.random.Generator, wall: np.ndarray) -> np.ndarray:
-    """Bone that crosses the chest wall aslant."""
+def fat(rng: Generator, wall: np.ndarray) -> np.ndarray:
+    """Islands of fat inside the chest wall."""
+    return np.minimum(wall - 1.5, 2 * smooth_field(rng, GRID, 3))
+
+
+def ribs(rng: Generator, wall: np.ndarray) -> np.ndarray:
+    """Oblique bones in the chest wall."""
     _, y, z = GRID.coordinates()
-    stripes = (
-        4 * np.cos((z + rng.uniform(-0.5, 0.5) * y) / rng.uniform(4, 6) + rng.uniform(0, 6)) - 1
-    )
+    slope = rng.uniform(-0.5, 0.5)
+    width = rng.uniform(4, 6)
+    phase = rng.uniform(0, 6)
+    stripes = 4 * np.cos((z + slope * y) / width + phase) - 1
     return np.minimum(stripes, 2.5 - np.abs(wall - 5))
 
 
-def streaks(rng: np.random.Generator) -> np.ndarray:
+def acquire(rng: Generator, tissue: np.ndarray) -> np.ndarray:
+    """The scanned image in Hounsfield units: blurred, noisy and with streaks."""
+    from scipy.ndimage import gaussian_filter
+
+    blur = rng.uniform(0.35, 0.75)
+    grain = rng.uniform(0.3, 0.6)
+    noise = gaussian_filter(rng.standard_normal(GRID.shape).astype(np.float32), grain)
+    noise_level = rng.uniform(20, 70)
+    image = gaussian_filter(tissue, blur) + noise_level * noise / noise.std()
+    streak_level = rng.uniform(5, 25)
+    image = image + streak_level * streaks(rng)
+    return np.clip(image, -1024, 3071).astype(np.float32)
+
+
+def streaks(rng: Generator) -> np.ndarray:
     """Parallel streaks across the slices, as from motion or dense objects, at a few angles."""
     x, y, _ = GRID.coordinates()
     total = np.zeros(GRID.shape, np.float32)
     for angle in rng.uniform(0, np.pi, 3):
         across = np.cos(angle) * x + np.sin(angle) * y
-        profile = np.interp(across, np.linspace(-60, 60, 90), rng.standard_normal(90))
+        knots = np.linspace(-60, 60, 90)
+        profile = np.interp(across, knots, rng.standard_normal(90))
         total += profile * smooth_field(rng, GRID, 15)
     return total
-
-
-def acquire(rng: np.random.Generator, tissue: np.ndarray) -> np.ndarray:
-    """What a scanner makes of the tissue: its kernel, its noise and its streaks, in Hounsfield units."""
-    from scipy.ndimage import gaussian_filter
-
-    blur, grain = rng.uniform(0.35, 0.75), rng.uniform(0.3, 0.6)
-    noise = gaussian_filter(rng.standard_normal(GRID.shape).astype(np.float32), grain)
-    image = gaussian_filter(tissue, blur) + rng.uniform(20, 70) * noise / noise.std()
-    return np.clip(image + rng.uniform(5, 25) * streaks(rng), -1024, 3071).astype(np.float32)

@@ -1,10 +1,8 @@
-"""A run, several runs or a study as one HTML file that opens anywhere: `write_report`."""
+"""A report on one run, several runs or a study: one HTML file that needs no network."""
 
 import base64
 import hashlib
-import io
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -17,142 +15,160 @@ from PIL import Image
 from segpl.foundation.files import write_text
 from segpl.foundation.provenance import code_hash
 from segpl.reporting.colours import COLOURS
+from segpl.reporting.grammar import verb
 from segpl.reporting.label_use import label_use
 from segpl.reporting.material import Material, gather
-from segpl.reporting.page.drawing import draw_pictures, draw_plots
-from segpl.reporting.page.origin import origin
+from segpl.reporting.page.best_and_worst import BestAndWorst, find_best_and_worst
+from segpl.reporting.page.embedding import image_url, script_json
+from segpl.reporting.page.figures import draw_pictures, draw_plots
+from segpl.reporting.page.guard_summary import describe_guard
+from segpl.reporting.page.headline import make_headline
 from segpl.reporting.page.pictures import FALSE_NEGATIVE, FALSE_POSITIVE, TRUE_POSITIVE, TRUTH
-from segpl.reporting.page.scans import METHODS, find_cases
-from segpl.reporting.page.standing import find_standing
-from segpl.reporting.page.verdicts import headline
-from segpl.reporting.page.viewer import LEVELS, gallery
-from segpl.reporting.page.wording import (
-    certainty_table,
+from segpl.reporting.page.reproducibility import describe_reproducibility
+from segpl.reporting.page.scans import MAX_METHODS, MAX_REGIONS, find_cases
+from segpl.reporting.page.tables import (
+    calibration_tables,
     cost_table,
-    guard_words,
-    headline_table,
+    main_table,
     ranking_table,
     region_table,
     study_tables,
 )
+from segpl.reporting.page.viewer import UNCERTAINTY_LEVELS, make_gallery
 from segpl.reporting.render import html
-from segpl.reporting.words import verb
+from segpl.reporting.table import Table
 from segpl.rundir import RANK_FILE
 
 __all__ = ["write_report"]
 
-PAGE, FIGURES = "report.html", "report-figures"
-PALETTE = {
-    "wrong": FALSE_POSITIVE,
-    "right": TRUE_POSITIVE,
-    "missed": FALSE_NEGATIVE,
+PAGE_NAME = "report.html"
+FIGURES_NAME = "report-figures"
+VIEWER_COLOURS = {
+    "false_positive": FALSE_POSITIVE,
+    "true_positive": TRUE_POSITIVE,
+    "false_negative": FALSE_NEGATIVE,
     "truth": TRUTH,
 }
+MAX_PICTURE_SIZE = (1600, 4000)
+"""Width and height in pixels of the picture of a ranking."""
 
 
 def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
-    """Write the report on all runs in `folders` to `out`, or into the first folder, and return its file.
+    """Write a report on all runs in `folders` and return its path.
 
-    Each figure goes beside it too, as a file of its own with its numbers, into `report-figures`.
+    The report is written to `out`, by default to report.html in the first folder.
+    Every figure and its numbers are also written as files, to the folder `report-figures` beside
+    the page. For another name of the page, such as `mine.html`, the folder is `mine-figures`.
     """
     material = gather(folders)
-    file = out or folders[0] / PAGE
-    figures = file.parent / (FIGURES if file.name == PAGE else f"{file.stem}-figures")
-    standing = find_standing(material)
-    cases, remarks = find_cases(material, standing.cases)
-    shown = gallery(material, list(cases.values()))
-    drawn = [*draw_plots(material, figures), *draw_pictures(material, cases, figures)]
-    tables = {
-        "top": headline_table(material, standing.worst_iou),
-        "good": [*study_tables(material.study_tables), *region_table(material)],
-        "sure": certainty_table(material),
-        "cost": cost_table(material),
-    }
-    viewer = {
-        "cases": shown.cases,
-        "levels": LEVELS,
-        "colours": PALETTE,
-        "regions": _regions(material),
-    }
-    more = len(material.methods) - METHODS
-    left_out = (
-        [f"Pictures show {METHODS} methods; {more} more {verb(more, 'is', 'are')} left out."]
-        if more > 0
-        else []
-    )
-    page = _template().render(
+    page = out or folders[0] / PAGE_NAME
+    figures_folder = page.parent / _figures_name(page)
+    best_and_worst = find_best_and_worst(material)
+    cases, remarks = find_cases(material, best_and_worst.cases)
+    gallery = make_gallery(material, list(cases.values()))
+    plots = draw_plots(material, figures_folder)
+    pictures = draw_pictures(material, cases, figures_folder)
+    text = _template().render(
         title=", ".join(folder.resolve().name for folder in folders),
-        headline=headline(material, standing.best),
-        drawn=drawn,
-        figures_folder=figures.name,
-        tables=tables,
+        headline=make_headline(material, best_and_worst.best),
+        figures=[*plots, *pictures],
+        figures_folder=figures_folder.name,
+        tables=_tables(material, best_and_worst),
         label_use=label_use(material.runs),
-        guard=guard_words(material),
+        guard=describe_guard(material),
         rankings=_rankings(material),
-        remarks=[*remarks, *shown.remarks, *left_out],
-        viewer=viewer,
-        origin=origin(material),
+        remarks=[*remarks, *gallery.remarks, *_methods_left_out(material)],
+        viewer=_viewer_data(material, gallery.cases),
+        reproducibility=describe_reproducibility(material),
         version=version("segpl"),
         code=code_hash(),
-        **_assets(),
+        **_style_and_script(),
     )
-    write_text(file, page)
-    return file
+    write_text(page, text)
+    return page
 
 
-def in_script(value: Any) -> Markup:
-    """JSON that can stand in a script element: whatever it holds, it cannot end the element."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)
+def _figures_name(page: Path) -> str:
+    return FIGURES_NAME if page.name == PAGE_NAME else f"{page.stem}-figures"
 
 
-def _template() -> jinja2.Template:
-    loader = jinja2.PackageLoader("segpl.reporting.page", "template")
-    surroundings = jinja2.Environment(
-        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
-    )
-    surroundings.filters["in_script"] = in_script
-    surroundings.filters["table"] = html
-    return surroundings.get_template("page.html")
+def _tables(material: Material, best_and_worst: BestAndWorst) -> dict[str, list[Table]]:
+    """The tables of each section of the page."""
+    return {
+        "top": main_table(material, best_and_worst.worst_iou),
+        "accuracy": [*study_tables(material.study_tables), *region_table(material)],
+        "uncertainty": calibration_tables(material),
+        "cost": cost_table(material),
+    }
 
 
-def _assets() -> dict[str, Markup | str]:
-    """Style and script, and the hash that lets this script run and no other."""
-    folder = files("segpl.reporting.page") / "template"
-    style, script = (
-        Markup((folder / name).read_text(encoding="utf-8")) for name in ("page.css", "page.js")
-    )
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return {"style": style, "script": script, "script_hash": f"sha256-{digest}"}
+def _methods_left_out(material: Material) -> list[str]:
+    """A sentence on the methods that pictures do not show."""
+    left_out = len(material.methods) - MAX_METHODS
+    if left_out <= 0:
+        return []
+    are = verb(left_out, "is", "are")
+    return [f"Pictures show {MAX_METHODS} methods; {left_out} more {are} left out."]
 
 
-def _regions(material: Material) -> list[dict[str, str]]:
-    names = [str(region["name"]) for region in material.regions[:8]]
-    return [{"name": name, "colour": COLOURS[n % len(COLOURS)]} for n, name in enumerate(names)]
+def _viewer_data(material: Material, cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What page.js reads."""
+    regions = []
+    for index, region in enumerate(material.regions[:MAX_REGIONS]):
+        colour = COLOURS[index % len(COLOURS)]
+        regions.append({"name": str(region["name"]), "colour": colour})
+    return {
+        "cases": cases,
+        "uncertainty_levels": UNCERTAINTY_LEVELS,
+        "colours": VIEWER_COLOURS,
+        "regions": regions,
+    }
 
 
 def _rankings(material: Material) -> list[dict[str, Any]]:
-    """Every rank.csv in the folders and runs, with the picture beside it."""
-    places = dict.fromkeys([*material.folders, *(run.folder for run in material.runs)])
+    """The table and the picture of every ranking in the folders and the runs."""
+    run_folders = [run.folder for run in material.runs]
     rankings = []
-    for place in places:
-        file = place / RANK_FILE
+    for folder in dict.fromkeys([*material.folders, *run_folders]):
+        file = folder / RANK_FILE
         if file.is_file() and file.stat().st_size:
-            rankings.append(
-                {"table": ranking_table(file), "picture": _picture(file.with_name("rank.png"))}
-            )
+            picture = _picture_url(file.with_suffix(".png"))
+            rankings.append({"table": ranking_table(file), "picture": picture})
     return rankings
 
 
-def _picture(file: Path) -> str:
-    """A picture as an address, made smaller where it is large; empty where there is none."""
+def _picture_url(file: Path) -> str:
+    """A picture, reduced if it is large, as an address that needs no file; empty without a file."""
     if not file.is_file():
         return ""
-    stream = io.BytesIO()
     with Image.open(file) as picture:
-        smaller = picture.convert("RGB")
-        smaller.thumbnail((1600, 4000))
-        smaller.save(stream, "jpeg", quality=85)
-    return f"data:image/jpeg;base64,{base64.b64encode(stream.getvalue()).decode()}"
+        reduced = picture.convert("RGB")
+    reduced.thumbnail(MAX_PICTURE_SIZE)
+    return image_url(reduced, "jpeg", quality=85)
+
+
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("segpl.reporting.page", "template"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["script_json"] = script_json
+    environment.filters["table"] = html
+    return environment.get_template("page.html")
+
+
+def _style_and_script() -> dict[str, Markup | str]:
+    """Style and script of the page, and the hash by which the browser runs this script only."""
+    template = files("segpl.reporting.page") / "template"
+    style = (template / "page.css").read_text(encoding="utf-8")
+    script = (template / "page.js").read_text(encoding="utf-8")
+    digest = hashlib.sha256(script.encode()).digest()
+    encoded_digest = base64.b64encode(digest).decode()
+    return {
+        "style": Markup(style),
+        "script": Markup(script),
+        "script_hash": f"sha256-{encoded_digest}",
+    }

@@ -1,4 +1,4 @@
-"""Every figure of the report as data: where it stands, what it is made from, who draws it, and what one should see."""
+"""All figures of the report: section, title, caption, and the functions that draw them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,188 +8,340 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from segpl.reporting.material import Material
-from segpl.reporting.page.confidence import (
-    draw_price,
+from segpl.reporting.page.accuracy import (
+    differences_from_baseline,
+    draw_differences,
+    draw_scores_by_size,
+    draw_subject_scores,
+    scores_by_size,
+    subject_scores,
+)
+from segpl.reporting.page.calibration import (
     draw_reliability,
-    draw_risk,
-    price,
+    draw_risk_coverage,
     reliability,
-    risk,
+    risk_coverage,
 )
-from segpl.reporting.page.learning import course, draw_course, draw_thresholds, thresholds
-from segpl.reporting.page.pictures import draw_doubts, draw_levels, draw_masks, draw_temperatures
-from segpl.reporting.page.quality import (
-    agreement,
-    draw_agreement,
-    draw_robustness,
-    draw_sizes,
-    draw_subjects,
-    robustness,
-    sizes,
-    subjects,
+from segpl.reporting.page.cost import accuracy_and_time, draw_accuracy_and_time
+from segpl.reporting.page.pictures import (
+    draw_levels,
+    draw_masks,
+    draw_temperatures,
+    draw_uncertainty,
 )
+from segpl.reporting.page.robustness import draw_scores_by_level, scores_by_level
 from segpl.reporting.page.scans import Scan
+from segpl.reporting.page.training_curves import (
+    draw_thresholds,
+    draw_training_curve,
+    thresholds,
+    training_curve,
+)
+
+WORST_CASES = 5
+"""Cases in the figure of the worst cases."""
+
+
+def always(scan: Scan) -> bool:
+    """Every case has what the figure needs."""
+    return True
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure of numbers: drawn only where there are some."""
+    """A figure of numbers. It is drawn only if there are numbers."""
 
     name: str
+    """Of its files, without the ending."""
     section: str
+    """The section of the page, by its identifier in page.html."""
     title: str
     caption: str
     alt: str
+    """Describes the figure to readers who cannot see it."""
     numbers: Callable[[Material], pd.DataFrame]
     draw: Callable[[pd.DataFrame], Figure]
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of voxels: `choose` takes its cases from all there are, worst first."""
+    """A figure of slices. It is drawn only if there are cases for it."""
 
     name: str
     section: str
     title: str
     caption: str
     alt: str
-    choose: Callable[[Sequence[str]], Sequence[str]]
+    choose_cases: Callable[[Sequence[str]], Sequence[str]]
+    """Chooses among the names of all test cases, worst first."""
     draw: Callable[[Sequence[Scan]], Figure]
-    shows: Callable[[Scan], bool] = lambda scan: True
+    can_show: Callable[[Scan], bool] = always
     """Whether a case has what the figure needs."""
 
 
-def middle_and_ends(cases: Sequence[str]) -> Sequence[str]:
-    """The best, the middle and the worst."""
-    return list(dict.fromkeys([cases[-1], cases[len(cases) // 2], cases[0]]))
+def best_middle_and_worst(cases: Sequence[str]) -> Sequence[str]:
+    """At most three cases, each once."""
+    chosen = [cases[-1], *middle(cases), cases[0]]
+    return list(dict.fromkeys(chosen))
+
+
+def worst_and_middle(cases: Sequence[str]) -> Sequence[str]:
+    """At most two cases, each once."""
+    chosen = [cases[0], *middle(cases)]
+    return list(dict.fromkeys(chosen))
+
+
+def middle(cases: Sequence[str]) -> Sequence[str]:
+    """The case in the middle of the order, alone."""
+    return [cases[len(cases) // 2]]
+
+
+def worst(cases: Sequence[str]) -> Sequence[str]:
+    """The first `WORST_CASES` cases."""
+    return cases[:WORST_CASES]
+
+
+def first_by_name(cases: Sequence[str]) -> Sequence[str]:
+    """The case for which the evaluation stores pictures of the shifts."""
+    return [min(cases)]
+
+
+def has_level_pictures(scan: Scan) -> bool:
+    """Whether the evaluation stored pictures of this case under shifts."""
+    return bool(scan.level_pictures())
 
 
 PLOTS = (
     Plot(
-        "loss", "learnt", "Loss over training",
-        "It should fall and level out. Bands span the seeds; a cross marks where the guard backed alpha off.",
-        "Line chart of the training loss over steps, one line a method.",
-        partial(course, column="loss"), partial(draw_course, label="loss"),
+        name="loss",
+        section="training",
+        title="Training loss",
+        caption=(
+            "The loss should fall and level off. Bands show the range over seeds. A cross marks a "
+            "step at which the guard reduced alpha."
+        ),
+        alt="Line chart of the training loss over steps, one line per method.",
+        numbers=partial(training_curve, column="loss"),
+        draw=partial(draw_training_curve, label="loss"),
     ),
     Plot(
-        "validation", "learnt", "IoU on the validation subjects",
-        "It should rise and stay. The weights of the highest point are the ones that were tested; a fall after it is "
-        "over-fitting, or pseudo-labels that mislead.",
-        "Line chart of the IoU on validation subjects over steps, one line a method.",
-        partial(course, column="validation_iou"), partial(draw_course, label="validation IoU"),
+        name="validation",
+        section="training",
+        title="IoU on the validation subjects",
+        caption=(
+            "The IoU should rise and stay high. The weights at the highest point are the ones "
+            "tested. A fall after it is a sign of over-fitting or of misleading pseudo-labels."
+        ),
+        alt="Line chart of the IoU on the validation subjects over steps, one line per method.",
+        numbers=partial(training_curve, column="validation_iou"),
+        draw=partial(draw_training_curve, label="validation IoU"),
     ),
     Plot(
-        "pseudo-foreground", "learnt", "Foreground in the pseudo-labels",
-        "It should settle between 0 and 1, near what the scans hold. A line that drops to 0 or climbs to 1 is a "
-        "collapse: the model has taught itself that everything, or nothing, is foreground.",
-        "Line chart of the share of foreground in pseudo-labels over steps, one line a method.",
-        partial(course, column="pseudo_foreground"), partial(draw_course, label="share of foreground"),
+        name="pseudo-foreground",
+        section="training",
+        title="Foreground in the pseudo-labels",
+        caption=(
+            "The fraction should settle near the true fraction of foreground in the scans. A line "
+            "that drops to 0 or climbs to 1 shows a collapse: the model labels everything as "
+            "background, or everything as foreground."
+        ),
+        alt="Line chart of the fraction of foreground in the pseudo-labels, one line per method.",
+        numbers=partial(training_curve, column="pseudo_foreground"),
+        draw=partial(draw_training_curve, label="fraction of foreground"),
     ),
     Plot(
-        "pull", "learnt", "Pull of the unlabelled scans",
-        "How large the unlabelled loss is beside the labelled one. Far above 1, the pseudo-labels lead and the labels "
-        "no longer correct them.",
-        "Line chart of the ratio of unlabelled to labelled loss over steps, one line a method.",
-        partial(course, column="unlabelled_to_labelled"), partial(draw_course, label="unlabelled / labelled"),
+        name="pull",
+        section="training",
+        title="Unlabelled loss relative to labelled loss",
+        caption=(
+            "The unlabelled loss divided by the labelled loss. Far above 1, the pseudo-labels "
+            "dominate and the labels no longer correct them."
+        ),
+        alt="Line chart of the ratio of unlabelled to labelled loss, one line per method.",
+        numbers=partial(training_curve, column="unlabelled_to_labelled"),
+        draw=partial(draw_training_curve, label="unlabelled / labelled"),
     ),
     Plot(
-        "pseudo-changed", "learnt", "Pseudo-labels that still change",
-        "The share of voxels of the same few scans whose pseudo-label changed since the last validation. It should "
-        "fall towards 0: expectation maximisation has converged.",
-        "Line chart of the share of pseudo-labels that changed between validations, one line a method.",
-        partial(course, column="pseudo_changed"), partial(draw_course, label="share changed"),
+        name="pseudo-changed",
+        section="training",
+        title="Changes in the pseudo-labels",
+        caption=(
+            "The fraction of voxels whose pseudo-label changed since the previous validation, in "
+            "a fixed set of scans. It should fall towards 0 as expectation maximisation converges."
+        ),
+        alt="Line chart of the fraction of changed pseudo-labels over steps, one line per method.",
+        numbers=partial(training_curve, column="pseudo_changed"),
+        draw=partial(draw_training_curve, label="fraction changed"),
     ),
     Plot(
-        "threshold", "learnt", "Learnt threshold and its prior",
-        "A posterior that leaves the grey prior has learnt from the images; one that lies on it has learnt nothing "
-        "that a fixed threshold would not do.",
-        "Line chart of the threshold's posterior over training, with its prior as a grey band.",
-        thresholds, draw_thresholds,
+        name="threshold",
+        section="training",
+        title="Learnt threshold and its prior",
+        caption=(
+            "If the posterior moves away from the grey prior, the model has learnt the threshold "
+            "from the images. If it stays on the prior, a fixed threshold would do as well."
+        ),
+        alt="Line chart of the threshold's posterior over steps, with its prior as a grey band.",
+        numbers=thresholds,
+        draw=draw_thresholds,
     ),
     Plot(
-        "subjects", "good", "Every test subject",
-        "Each point is one subject of one run, at the same place in every strip; the bar is the mean. Look at the "
-        "lowest points before the mean: those are the patients that the model fails.",
-        "Strip plot of the IoU of every test subject, one strip a method.",
-        subjects, draw_subjects,
+        name="subjects",
+        section="accuracy",
+        title="IoU of every test subject",
+        caption=(
+            "Each point is one subject in one run, and the bar is the mean. A subject has the "
+            "same position in every strip. Look at the lowest points first: they are the patients "
+            "on whom the model fails."
+        ),
+        alt="Strip plot of the IoU of every test subject, one strip per method.",
+        numbers=subject_scores,
+        draw=draw_subject_scores,
     ),
     Plot(
-        "size", "good", "By size of the foreground",
-        "Small targets are harder, so lines rise to the right. A method is worth most where it lifts the left end. "
-        "Bars are the deviation over images.",
-        "Line chart of the IoU by the foreground's share of the image, one line a method.",
-        sizes, draw_sizes,
+        name="size",
+        section="accuracy",
+        title="IoU by size of the foreground",
+        caption=(
+            "Small targets are usually harder, so lines tend to rise to the right. Bars show the "
+            "standard deviation over images."
+        ),
+        alt="Line chart of the IoU by the foreground's share of the image, one line per method.",
+        numbers=scores_by_size,
+        draw=draw_scores_by_size,
     ),
     Plot(
-        "bland-altman", "good", "Difference to the baseline, subject by subject",
-        "Bland and Altman's plot; solid is the bias, dashed are the limits of 95 % of subjects. "
-        "Points above 0 are subjects that the method segments better. A gain that is real lifts most points, and the "
-        "limits do not reach far below 0.",
-        "Bland-Altman plots of the difference in IoU to the baseline over the mean of both.",
-        agreement, draw_agreement,
+        name="bland-altman",
+        section="accuracy",
+        title="Difference from the baseline for each subject",
+        caption=(
+            "Bland-Altman plot. Points above 0 are subjects that the method segments better than "
+            "the baseline. The solid line is the mean difference; about 95 % of subjects should "
+            "lie between the dashed lines. A reliable gain lifts most points above 0, and the "
+            "lower dashed line is not far below 0."
+        ),
+        alt="Bland-Altman plot of the difference in IoU from the baseline, one colour per method.",
+        numbers=differences_from_baseline,
+        draw=draw_differences,
     ),
     Plot(
-        "reliability", "sure", "Can the probabilities be believed?",
-        "On the diagonal a probability of 0.8 is right eight times in ten. Below it the model is too sure, above it "
-        "too timid. Thin dashed lines are after temperature scaling, which needs validation subjects to be fitted on.",
-        "Reliability curves: share of foreground over probability, one line a method.",
-        reliability, draw_reliability,
+        name="reliability",
+        section="uncertainty",
+        title="Reliability diagram",
+        caption=(
+            "Calibrated probabilities lie on the diagonal: of the voxels with a probability of "
+            "0.8, 80 % are foreground. Below the diagonal the model overestimates the probability "
+            "of foreground, above it the model underestimates it. Dashed lines show the "
+            "probabilities after temperature scaling, which needs validation subjects."
+        ),
+        alt="Reliability curves: fraction of foreground over probability, one line per method.",
+        numbers=reliability,
+        draw=draw_reliability,
     ),
     Plot(
-        "risk-coverage", "sure", "Does it know where it errs?",
-        "The lower and the longer flat, the better: mistakes then lie among the voxels that the model is unsure of, "
-        "and a person who checks those finds them.",
-        "Risk-coverage curves: share of wrong voxels among the surest ones, one line a method.",
-        risk, draw_risk,
+        name="risk-coverage",
+        section="uncertainty",
+        title="Error detection",
+        caption=(
+            "Lower is better. A curve that stays low for long means that most errors are among "
+            "the least confident voxels, so checking these voxels finds most errors."
+        ),
+        alt="Risk-coverage curves: wrong among the most confident voxels, one line per method.",
+        numbers=risk_coverage,
+        draw=draw_risk_coverage,
     ),
     Plot(
-        "robustness", "robust", "IoU as the images get worse",
-        "A robust method falls slowly. Level 0 is the image as it is; bands span the seeds.",
-        "Line charts of the IoU over levels of each shift, one line a method.",
-        robustness, draw_robustness,
+        name="robustness",
+        section="robustness",
+        title="IoU under image shifts",
+        caption=(
+            "The flatter the curve, the more robust the method. Level 0 is the unchanged image. "
+            "Bands show the range over seeds."
+        ),
+        alt="Line charts of the IoU over the levels of each shift, one line per method.",
+        numbers=scores_by_level,
+        draw=draw_scores_by_level,
     ),
     Plot(
-        "price", "cost", "What was found for the time",
-        "Up and to the left is better: more found in less training. Times hold for the machine of the run.",
-        "Scatter plot of mean IoU over seconds of training, one point a run.",
-        price, draw_price,
+        name="price",
+        section="cost",
+        title="Accuracy and training time",
+        caption=(
+            "Up and to the left is better: a higher IoU after less training. Times were measured "
+            "on the machine of each run."
+        ),
+        alt="Scatter plot of mean IoU over training time in seconds, one point per run.",
+        numbers=accuracy_and_time,
+        draw=draw_accuracy_and_time,
     ),
-)  # fmt: skip
+)
 
 PICTURES = (
     Picture(
-        "masks", "top", "What it finds",
-        "The best, the middle and the worst test case at the slice with most foreground. A mask should look like the "
-        "truth beside it, also in the last row.",
-        "Slices of test cases: the image, the true regions, and the regions that each method found.",
-        middle_and_ends, draw_masks,
+        name="masks",
+        section="top",
+        title="Predicted masks",
+        caption=(
+            "The best, the middle and the worst test case, each at its slice with the most "
+            "foreground. A good mask looks like the truth in the second column."
+        ),
+        alt="Slices of test cases: the image, the true regions, and the mask of each method.",
+        choose_cases=best_middle_and_worst,
+        draw=draw_masks,
     ),
     Picture(
-        "worst", "good", "The worst cases",
-        "The five test cases on which the method with the highest mean IoU scores lowest in any of its runs, worst "
-        "first: what goes wrong, and whether it goes wrong for all methods.",
-        "Slices of the five worst test cases: the image, the true regions, and those that each method found.",
-        lambda cases: cases[:5], draw_masks,
+        name="worst",
+        section="accuracy",
+        title="Worst cases",
+        caption=(
+            "The test cases on which the method with the highest mean IoU scores lowest in any of "
+            "its runs, worst first. They show what goes wrong, and whether it goes wrong for all "
+            "methods."
+        ),
+        alt="Slices of the worst test cases: the image, the true regions, and each method's mask.",
+        choose_cases=worst,
+        draw=draw_masks,
     ),
     Picture(
-        "uncertainty", "sure", "Uncertainty beside errors",
-        "Bright is unsure: the rims of the entropy should lie where the errors are (first region). A red or blue patch "
-        "on black is an error that the model is sure of: no threshold on its uncertainty will find it.",
-        "Slices of the worst and the middle test case: errors of each method in colour, and below the entropy.",
-        lambda cases: list(dict.fromkeys([cases[0], cases[len(cases) // 2]])), draw_doubts, Scan.has_probabilities,
+        name="uncertainty",
+        section="uncertainty",
+        title="Uncertainty and errors",
+        caption=(
+            "Upper rows show the errors in the first region; lower rows show the entropy, bright "
+            "where the model is uncertain. Errors should be bright in the row below. An error "
+            "that is dark there is a confident error, which the uncertainty cannot reveal."
+        ),
+        alt="Slices of test cases: the errors of each method, and below them its entropy.",
+        choose_cases=worst_and_middle,
+        draw=draw_uncertainty,
+        can_show=Scan.has_probabilities,
     ),
     Picture(
-        "temperature", "sure", "Confidence at three temperatures",
-        "The paper's figure: logits divided by 0.1, 1 and 15. Black is a coin toss, bright is sure. What stays dark at "
-        "0.1 is truly undecided; what stays bright at 15 is very sure.",
-        "Confidence maps of one slice at temperatures 0.1, 1 and 15, one row a method.",
-        lambda cases: [cases[len(cases) // 2]], draw_temperatures, Scan.has_probabilities,
+        name="temperature",
+        section="uncertainty",
+        title="Confidence at three temperatures",
+        caption=(
+            "Confidence in the first region, with logits divided by 0.1, 1 and 15 as in the "
+            "paper. Black is a probability of 0.5; bright is confident. What stays dark at 0.1 is "
+            "truly undecided; what stays bright at 15 is very confident."
+        ),
+        alt="Confidence maps of one slice at temperatures 0.1, 1 and 15, one row per method.",
+        choose_cases=middle,
+        draw=draw_temperatures,
+        can_show=Scan.has_probabilities,
     ),
     Picture(
-        "levels", "robust", "What each level looks like",
-        "One test case under every shift, from the image as it is on the left to the strongest level. Judge a fall "
-        "of the curves by what you see here: attacks are hardly visible, artefacts a clinician would notice.",
-        "One slice of a test case under each shift, a row a shift, levels rising to the right.",
-        lambda cases: [min(cases)], draw_levels, lambda scan: bool(scan.levels()),
+        name="levels",
+        section="robustness",
+        title="Image shifts by level",
+        caption=(
+            "One test case under every shift, from the unchanged image on the left to the "
+            "strongest level on the right. Use it to judge the curves of IoU: attacks are hardly "
+            "visible, whereas a clinician would notice artefacts."
+        ),
+        alt="One slice of a test case under each shift, one row per shift, levels rising.",
+        choose_cases=first_by_name,
+        draw=draw_levels,
+        can_show=has_level_pictures,
     ),
-)  # fmt: skip
+)

@@ -1,6 +1,7 @@
-"""Figures made of voxels: masks over images, uncertainty beside errors, and what a temperature does."""
+"""Figures made of slices: masks over images, errors and uncertainty, temperatures, shift levels."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float, UInt8
@@ -11,168 +12,232 @@ from matplotlib.patches import Patch
 from PIL import Image
 
 from segpl.reporting.colours import COLOURS
-from segpl.reporting.page.scans import Scan, in_region, largest_entropy
+from segpl.reporting.page.scans import MAX_REGIONS, Scan, in_region, largest_entropy
 
-FALSE_POSITIVE, TRUE_POSITIVE, FALSE_NEGATIVE, TRUTH = "#e11d48", "#4ade80", "#2563eb", "#facc15"
-"""The paper's red, green, blue and yellow, of different lightness for those who do not tell red from green."""
+Plane = Float[np.ndarray, "rows columns"]
+"""One slice in grey, black at 0 and white at 1."""
+RegionPlane = UInt8[np.ndarray, "rows columns"]
+"""The regions of each pixel of a slice: bit k is set in region k."""
+ColourPlane = Float[np.ndarray, "rows columns 3"]
+"""One slice in colour, RGB from 0 to 1."""
+
+# The paper's red, green, blue and yellow. They differ in lightness too, for colour-blind readers.
+FALSE_POSITIVE = "#e11d48"
+TRUE_POSITIVE = "#4ade80"
+FALSE_NEGATIVE = "#2563eb"
+TRUTH = "#facc15"
+
 TEMPERATURES = (0.1, 1.0, 15.0)
-"""The paper's."""
-CELL = 1.55
-"""Inches of one picture."""
+"""As in the paper."""
+MAX_LEVELS = 5
+"""Levels of a shift that are shown beside the clean image."""
+SLICE_SIZE = 1.55
+"""Inches."""
+MAX_NAME = 18
+"""Characters of a case's name beside its row."""
 
 
 def draw_masks(scans: Sequence[Scan]) -> Figure:
-    """A row a case at its fullest slice: image, truth, and the mask of each method."""
+    """One row per case at its fullest slice: image, truth, and the mask of each method."""
     methods = _methods(scans)
-    figure, axes = _grid(len(scans), ["image", "truth", *methods])
+    figure, axes = _slice_grid(len(scans), ["image", "truth", *methods])
     for row, scan in zip(axes, scans, strict=True):
-        z, plane = scan.fullest, scan.image[..., scan.fullest]
-        painted = [
-            scan.truth,
-            *(scan.mask(name) if name in scan.runs else None for name in methods),
-        ]
-        _show(row[0], scan, _rgb(plane))
-        for axis, bits in zip(row[1:], painted, strict=True):
-            _show(
-                axis, scan, paint(plane, bits[..., z]) if bits is not None else np.ones((1, 1, 3))
-            )
-        row[0].set_ylabel(f"{_short(scan.name)}\nslice {z + 1}", fontsize=8)
-    names = [str(region["name"]) for region in scans[0].regions]
-    return _legend(figure, dict(zip(names, COLOURS, strict=False)))
+        _draw_masks_of_case(row, scan, methods)
+    region_names = [str(region["name"]) for region in scans[0].regions]
+    return _add_legend(figure, dict(zip(region_names, COLOURS, strict=False)))
 
 
-def draw_doubts(scans: Sequence[Scan]) -> Figure:
-    """Two rows a case: where each method errs in the first region, and where it is unsure."""
+def _draw_masks_of_case(row: Sequence[Axes], scan: Scan, methods: Sequence[str]) -> None:
+    z = scan.fullest_slice
+    plane = scan.image[..., z]
+    truth = scan.truth[..., z]
+    slice_number = z + 1
+    row[0].set_ylabel(f"{_shortened(scan.name)}\nslice {slice_number}", fontsize=8)
+    _show(row[0], scan, _rgb(plane))
+    _show(row[1], scan, paint_regions(plane, truth))
+    for axis, method in zip(row[2:], methods, strict=True):
+        if method in scan.runs:
+            mask = scan.mask(method)[..., z]
+            _show(axis, scan, paint_regions(plane, mask))
+        else:
+            _show(axis, scan, np.ones((1, 1, 3)))
+
+
+def draw_uncertainty(scans: Sequence[Scan]) -> Figure:
+    """Two rows per case: the errors of each method in the first region, and its entropy."""
     methods = _methods(scans)
-    figure, axes = _grid(2 * len(scans), ["image", *methods])
-    for number, scan in enumerate(scans):
-        wrong, unsure = axes[2 * number : 2 * number + 2]
-        z, plane = scan.fullest, scan.image[..., scan.fullest]
-        _show(wrong[0], scan, _rgb(plane))
-        _show(unsure[0], scan, paint(plane, scan.truth[..., z]))
-        wrong[0].set_ylabel(f"{_short(scan.name)}\nerrors", fontsize=8)
-        unsure[0].set_ylabel("truth; entropy", fontsize=8)
-        for place, name in enumerate(methods, start=1):
-            if name not in scan.runs:
-                continue
-            _show(wrong[place], scan, errors(plane, scan.mask(name)[..., z], scan.truth[..., z]))
-            p = scan.probabilities(name)
-            doubt = np.zeros(plane.shape) if p is None else largest_entropy(p[..., z])
-            _show(unsure[place], scan, doubt)
+    figure, axes = _slice_grid(2 * len(scans), ["image", *methods])
+    for index, scan in enumerate(scans):
+        error_row = axes[2 * index]
+        entropy_row = axes[2 * index + 1]
+        _draw_uncertainty_of_case(error_row, entropy_row, scan, methods)
     colours = {
         "false positive": FALSE_POSITIVE,
         "true positive": TRUE_POSITIVE,
         "false negative": FALSE_NEGATIVE,
     }
-    return _legend(figure, colours)
+    return _add_legend(figure, colours)
+
+
+def _draw_uncertainty_of_case(
+    error_row: Sequence[Axes], entropy_row: Sequence[Axes], scan: Scan, methods: Sequence[str]
+) -> None:
+    z = scan.fullest_slice
+    plane = scan.image[..., z]
+    truth = scan.truth[..., z]
+    error_row[0].set_ylabel(f"{_shortened(scan.name)}\nerrors", fontsize=8)
+    _show(error_row[0], scan, _rgb(plane))
+    entropy_row[0].set_ylabel("truth; entropy", fontsize=8)
+    _show(entropy_row[0], scan, paint_regions(plane, truth))
+    for column, method in enumerate(methods, start=1):
+        if method not in scan.runs:
+            continue
+        mask = scan.mask(method)[..., z]
+        _show(error_row[column], scan, paint_errors(plane, mask, truth))
+        _show(entropy_row[column], scan, _entropy_plane(scan, method, z))
+
+
+def _entropy_plane(scan: Scan, method: str, z: int) -> Plane:
+    """Entropy in bits; 0 everywhere if the method's probabilities are not on disk."""
+    p = scan.probabilities(method)
+    if p is None:
+        return np.zeros(scan.image.shape[:2])
+    return largest_entropy(p[..., z])
 
 
 def draw_temperatures(scans: Sequence[Scan]) -> Figure:
-    """A row a method: its confidence in the first region of one case at the paper's three temperatures."""
+    """One row per method: its confidence in the first region of one case at each temperature."""
     scan = scans[0]
-    kept = {name: p for name in scan.runs if (p := scan.probabilities(name)) is not None}
-    figure, axes = _grid(len(kept), ["image and truth", *(f"T = {t:g}" for t in TEMPERATURES)])
-    z = scan.fullest
-    for row, (name, p) in zip(axes, kept.items(), strict=True):
-        _show(row[0], scan, paint(scan.image[..., z], scan.truth[..., z]))
-        row[0].set_ylabel(name, fontsize=8)
+    z = scan.fullest_slice
+    image_and_truth = paint_regions(scan.image[..., z], scan.truth[..., z])
+    probabilities = {}
+    for method in scan.runs:
+        p = scan.probabilities(method)
+        if p is not None:
+            probabilities[method] = p[0, ..., z]
+    titles = [f"T = {temperature:g}" for temperature in TEMPERATURES]
+    figure, axes = _slice_grid(len(probabilities), ["image and truth", *titles])
+    for row, method in zip(axes, probabilities, strict=True):
+        row[0].set_ylabel(method, fontsize=8)
+        _show(row[0], scan, image_and_truth)
         for axis, temperature in zip(row[1:], TEMPERATURES, strict=True):
-            _show(axis, scan, 2 * confidence(p[0, ..., z], temperature) - 1)
+            certainty = confidence(probabilities[method], temperature)
+            # Confidence is between 0.5 and 1: use the whole colour map.
+            _show(axis, scan, 2 * certainty - 1)
     return figure
 
 
 def draw_levels(scans: Sequence[Scan]) -> Figure:
-    """A row a shift: one slice from the image as it is to the strongest level."""
-    (scan,) = scans
-    rows = {
-        shift: list(levels.items())[:1] + list(levels.items())[1:][-5:]
-        for shift, levels in scan.levels().items()
-    }
-    figure, axes = _grid(len(rows), [""] * max(map(len, rows.values())))
-    for row, (shift, levels) in zip(axes, rows.items(), strict=True):
+    """One row per shift: a slice of one case from the clean image to the strongest level."""
+    scan = scans[0]
+    pictures_by_shift = {}
+    for shift, pictures in scan.level_pictures().items():
+        clean, *shifted = pictures.items()
+        pictures_by_shift[shift] = [clean, *shifted[-MAX_LEVELS:]]
+    columns = max(len(pictures) for pictures in pictures_by_shift.values())
+    figure, axes = _slice_grid(len(pictures_by_shift), [""] * columns)
+    for row, shift in zip(axes, pictures_by_shift, strict=True):
         row[0].set_ylabel(shift, fontsize=8)
-        for axis, (level, file) in zip(row, levels, strict=False):
-            plane = np.asarray(Image.open(file)) / 255
-            _show(axis, scan, _rgb(plane[::-1] if scan.upwards else plane))
+        for axis, (level, file) in zip(row, pictures_by_shift[shift], strict=False):
+            _show(axis, scan, _level_picture(scan, file))
             axis.set_title(f"{level:g}", fontsize=8)
     return figure
+
+
+def _level_picture(scan: Scan, file: Path) -> ColourPlane:
+    plane = np.asarray(Image.open(file)) / 255
+    if scan.upwards:
+        plane = plane[::-1]
+    return _rgb(plane)
 
 
 def confidence(
     per_cent: UInt8[np.ndarray, "*space"], temperature: float
 ) -> Float[np.ndarray, "*space"]:
-    """How sure of its answer a voxel is, from a half to 1, once its logit is divided by a temperature."""
-    q = np.clip(
-        per_cent / 100, 0.005, 0.995
-    )  # whole per cents: 0 and 1 are nearer to these than to what lies beyond
-    logit = np.log(q / (1 - q)) / temperature
-    return 1 / (1 + np.exp(-np.abs(logit)))
+    """The probability of the likelier answer, 0.5 to 1, with logits divided by `temperature`."""
+    # Probabilities are whole per cents: 0 stands for up to half a per cent, so it is not exactly 0.
+    p = np.clip(per_cent / 100, 0.005, 0.995)
+    logit = np.log(p / (1 - p))
+    scaled_logit = logit / temperature
+    return 1 / (1 + np.exp(-np.abs(scaled_logit)))
 
 
-def paint(
-    plane: Float[np.ndarray, "rows columns"], bits: UInt8[np.ndarray, "rows columns"]
-) -> np.ndarray:
-    """Regions in colour over the image, later ones on top."""
-    shown = _rgb(plane)
-    for number in range(8):
-        inside = in_region(bits, number)
-        shown[inside] = 0.4 * _rgb(plane)[inside] + 0.6 * np.array(
-            to_rgb(COLOURS[number % len(COLOURS)])
-        )
-    return shown
+def paint_regions(plane: Plane, regions: RegionPlane) -> ColourPlane:
+    """The slice with its regions in colour. Later regions cover earlier ones."""
+    grey = _rgb(plane)
+    painted = _rgb(plane)
+    for region in range(MAX_REGIONS):
+        inside = in_region(regions, region)
+        colour = COLOURS[region % len(COLOURS)]
+        painted[inside] = 0.4 * grey[inside] + 0.6 * np.array(to_rgb(colour))
+    return painted
 
 
-def errors(
-    plane: Float[np.ndarray, "rows columns"],
-    mask: UInt8[np.ndarray, "rows columns"],
-    truth: UInt8[np.ndarray, "rows columns"],
-) -> np.ndarray:
-    """What a mask gets wrong and right in the first region, in the paper's colours."""
-    shown, found, there = _rgb(plane), in_region(mask, 0), in_region(truth, 0)
-    parts = {
-        FALSE_POSITIVE: found & ~there,
-        TRUE_POSITIVE: found & there,
-        FALSE_NEGATIVE: there & ~found,
+def paint_errors(plane: Plane, mask: RegionPlane, truth: RegionPlane) -> ColourPlane:
+    """The slice with false and true positives and false negatives of the first region in colour."""
+    predicted = in_region(mask, 0)
+    true = in_region(truth, 0)
+    pixels_by_colour = {
+        FALSE_POSITIVE: predicted & ~true,
+        TRUE_POSITIVE: predicted & true,
+        FALSE_NEGATIVE: true & ~predicted,
     }
-    for colour, part in parts.items():
-        shown[part] = 0.3 * shown[part] + 0.7 * np.array(to_rgb(colour))
-    return shown
+    painted = _rgb(plane)
+    for colour, inside in pixels_by_colour.items():
+        painted[inside] = 0.3 * painted[inside] + 0.7 * np.array(to_rgb(colour))
+    return painted
 
 
 def _methods(scans: Sequence[Scan]) -> list[str]:
-    return list(dict.fromkeys(name for scan in scans for name in scan.runs))
+    """The methods of all scans, each once, in the order of the scans."""
+    methods: dict[str, None] = {}
+    for scan in scans:
+        methods.update(dict.fromkeys(scan.runs))
+    return list(methods)
 
 
-def _rgb(plane: Float[np.ndarray, "rows columns"]) -> np.ndarray:
+def _rgb(plane: Plane) -> ColourPlane:
     return np.repeat(plane[..., None], 3, axis=-1)
 
 
-def _grid(rows: int, titles: Sequence[str]) -> tuple[Figure, np.ndarray]:
-    figure = Figure(figsize=(CELL * len(titles) + 0.3, CELL * rows + 0.6), layout="constrained")
+def _slice_grid(rows: int, titles: Sequence[str]) -> tuple[Figure, list[list[Axes]]]:
+    """A figure with a title above each column, and its axes row by row, all still hidden."""
+    width = SLICE_SIZE * len(titles) + 0.3
+    height = SLICE_SIZE * rows + 0.6
+    figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(rows, len(titles), squeeze=False)
     for axis in axes.flat:
         axis.set_axis_off()
     for axis, title in zip(axes[0], titles, strict=True):
         axis.set_title(title, fontsize=9)
-    return figure, axes
+    return figure, axes.tolist()
 
 
 def _show(axis: Axes, scan: Scan, picture: np.ndarray) -> None:
-    height, width = scan.pixel
+    """Show a slice, in grey or colour, with the proportions of the scan's pixels."""
+    pixel_height, pixel_width = scan.pixel
     axis.set_axis_on()
     axis.imshow(
-        picture, cmap="magma", vmin=0, vmax=1, aspect=height / width, interpolation="nearest"
+        picture,
+        cmap="magma",
+        vmin=0,
+        vmax=1,
+        aspect=pixel_height / pixel_width,
+        interpolation="nearest",
     )
     axis.set(xticks=[], yticks=[])
     axis.grid(visible=False)
     axis.spines[:].set_visible(False)
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= 18 else f"{name[:15]}..."
+def _shortened(name: str) -> str:
+    if len(name) <= MAX_NAME:
+        return name
+    return f"{name[: MAX_NAME - 3]}..."
 
 
-def _legend(figure: Figure, colours: dict[str, str]) -> Figure:
+def _add_legend(figure: Figure, colours: Mapping[str, str]) -> Figure:
     patches = [Patch(color=colour, label=name) for name, colour in colours.items()]
-    figure.legend(handles=patches, loc="outside lower center", ncols=min(len(patches), 4))
+    columns = min(len(patches), 4)
+    figure.legend(handles=patches, loc="outside lower center", ncols=columns)
     return figure

@@ -1,0 +1,24 @@
+"""`segpl benchmark`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def benchmark(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Under two minutes: two methods, nothing compiled.")
+    ] = False,
+    repeats: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Measurements of each quantity.")
+    ] = 3,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The numbers.")] = Path(
+        "benchmark.json"
+    ),
+) -> None:
+    """Measure how fast this machine trains and predicts, as ratios to what it could do."""
+    from segpl.benchmark import benchmark
+
+    benchmark(out, quick, repeats)
+    print(f"numbers: {out}")

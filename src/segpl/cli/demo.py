@@ -1,0 +1,26 @@
+"""`segpl demo`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from segpl.cli.exits import when_stopped
+from segpl.cli.options import Task
+
+
+@when_stopped("The same command continues from here.")
+def demo(
+    task: Annotated[Task, typer.Option(help="Which phantoms to train on.")] = "tumour",
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for everything.")] = Path("demo"),
+    seed: Annotated[
+        int, typer.Option(min=0, help="Draws the labelled subjects, the weights and the batches.")
+    ] = 0,
+    all: Annotated[
+        bool, typer.Option("--all", help="Also train the paper's own methods, SegPL and SegPL-VI.")
+    ] = False,
+) -> None:
+    """Train on built-in phantoms with and without unlabelled ones, score both and draw them."""
+    from segpl.demo import demo
+
+    demo(task, out, seed, all)

@@ -1,0 +1,38 @@
+"""`segpl doctor`."""
+
+import json as json_module
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from segpl import api
+from segpl.cli.exits import DONE, WRONG_INPUT
+
+
+def doctor(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Data folder.")],
+    fix: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write a repaired copy where the remedy is certain."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+) -> int:
+    """Check a data folder: what is in it, what is wrong with it, what a training would use.
+
+    The exit code is 2 if there are problems.
+    """
+    from segpl.diagnosis.fix import write_fixed
+    from segpl.diagnosis.summary import as_json, print_diagnosis
+
+    diagnosis = api.doctor(data)
+    if json:
+        print(json_module.dumps(as_json(diagnosis), indent=2))
+    else:
+        print_diagnosis(diagnosis)
+    if fix:
+        left_out = write_fixed(diagnosis, fix)
+        without = f", without {', '.join(left_out)}" if left_out else ""
+        print(f"repaired copy in {fix}{without}", file=sys.stderr)
+    return WRONG_INPUT if diagnosis.problems else DONE

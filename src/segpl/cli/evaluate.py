@@ -1,0 +1,48 @@
+"""`segpl evaluate`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from segpl import api
+from segpl.cli.exits import when_stopped
+from segpl.cli.options import RunDirectory, parse_positive
+
+
+@when_stopped("What was measured is kept; the same command continues from there.")
+def evaluate(
+    run: RunDirectory,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DATA", help="Score on another data folder with the same channels and regions."
+        ),
+    ] = None,
+    shift: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME[=LEVEL]",
+            show_default=False,
+            help="Also score on changed scans: ood=0.1 is one level, ood=0:0.1:6 six levels, "
+            "ood five usual levels, all every shift; segpl methods lists the shifts.",
+        ),
+    ] = [],  # noqa: B006 - Typer reads the default and passes a list of its own
+    samples: Annotated[
+        int, typer.Option(min=1, metavar="S", help="Thresholds or members to draw and average.")
+    ] = 1,
+    tolerance: Annotated[
+        float,
+        typer.Option(parser=parse_positive, metavar="MM", help="Tolerance of the surface Dice."),
+    ] = 1.0,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", show_default="RUN/scores.csv", help="Where the scores go."),
+    ] = None,
+) -> None:
+    """Score a trained run on the test cases; write masks and scores.csv."""
+    from segpl.reporting.score_summary import print_summary, read_scores
+
+    file = api.evaluate(run, data=data, shifts=shift, samples=samples, tolerance=tolerance, out=out)
+    print_summary(read_scores([file]))
+    print(f"scores: {file}")

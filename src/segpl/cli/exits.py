@@ -1,0 +1,107 @@
+"""How a command ends: its exit code, and one sentence if something is wrong."""
+
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+import typer
+
+from segpl.foundation.command import started_by
+from segpl.foundation.errors import UserError
+
+DONE = 0
+UNEXPECTED = 1
+WRONG_INPUT = 2
+INTERRUPTED = 130
+"""The shells' code for a program that Ctrl-C ended."""
+NOBODY_READS = 141
+"""The shells' code for a program whose output nobody reads any more, as in `segpl ... | head`."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class StoppedError(Exception):
+    """The user pressed Ctrl-C; the message says how to continue."""
+
+
+def when_stopped(message: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorate a command with what is true after Ctrl-C."""
+
+    def decorate(command: Callable[P, R]) -> Callable[P, R]:
+        @wraps(command)
+        def stoppable(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                return command(*args, **kwargs)
+            except KeyboardInterrupt:
+                raise StoppedError(message) from None
+
+        return stoppable
+
+    return decorate
+
+
+def run(words: Sequence[str]) -> int:
+    """Run a command and return its exit code.
+
+    0: done; 2: the input is wrong; 130: interrupted; 1: anything else. A broken pipe is raised.
+    """
+    # Imported here because the commands in it import this module.
+    from segpl.cli.app import app
+
+    try:
+        with started_by(["segpl", *words]):
+            code = app(list(words), prog_name="segpl", standalone_mode=False)
+    except typer.TyperException as error:
+        return _explain_usage(error)
+    except UserError as error:
+        return _complain(str(error), WRONG_INPUT)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        return _complain(_about_file(error), WRONG_INPUT)
+    except StoppedError as stopped:
+        return _complain(f"stopped. {stopped}", INTERRUPTED)
+    except SystemExit as error:
+        # rich turns a broken pipe into an exit.
+        if isinstance(error.__context__, BrokenPipeError):
+            raise BrokenPipeError from None
+        raise
+    except Exception as error:
+        return _complain(_unexpected(error), UNEXPECTED)
+    if code == INTERRUPTED:  # Typer turns Ctrl-C into this code
+        return _complain("stopped.", INTERRUPTED)
+    return code or DONE
+
+
+def _complain(message: str, code: int) -> int:
+    print(f"segpl: {message}", file=sys.stderr)
+    return code
+
+
+def _explain_usage(error: typer.TyperException) -> int:
+    """Print what is wrong with the words of the command, and where help is."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "segpl"
+    message = error.format_message()
+    options = getattr(error, "possibilities", None)
+    if options:
+        message = f"{error.message}. Did you mean {', '.join(sorted(options))}?"
+    if not message.endswith((".", "?")):
+        message += "."
+    return _complain(f"{message} See {command} --help.", WRONG_INPUT)
+
+
+def _about_file(error: OSError) -> str:
+    problem = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    return f"{problem}: check the path, the disk, and that you may write there."
+
+
+def _unexpected(error: Exception) -> str:
+    """A sentence about a bug, with the traceback in a file rather than on the screen."""
+    with tempfile.NamedTemporaryFile("w", prefix="segpl-", suffix=".log", delete=False) as log:
+        log.write(traceback.format_exc())
+    return f"this should not have happened: {error!r}. Please report it with {log.name}."

@@ -1,0 +1,51 @@
+"""`segpl predict`."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from segpl import api
+from segpl.cli.exits import when_stopped
+from segpl.cli.options import RunDirectory, parse_temperature
+
+
+@when_stopped(
+    "The masks written so far are complete; the same command predicts the remaining scans."
+)
+def predict(
+    run: RunDirectory,
+    inputs: Annotated[
+        list[Path], typer.Argument(metavar="SCAN...", help="Files, folders or DICOM series.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for masks, maps and cases.csv.")],
+    samples: Annotated[
+        int,
+        typer.Option(min=1, metavar="S", help="Samples to average; 2 or more give uncertainty."),
+    ] = 1,
+    temperature: Annotated[
+        str,
+        typer.Option(
+            parser=parse_temperature,
+            metavar="T",
+            help="Divides the logits; fit finds it on the validation subjects.",
+        ),
+    ] = "1",
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Also write the probability of each region.")
+    ] = False,
+    format: Annotated[
+        Literal["nifti", "same", "dicom-seg"], typer.Option(help="Format of the masks.")
+    ] = "nifti",
+) -> None:
+    """Write the masks of new scans in each scan's own geometry."""
+    table = api.predict(
+        run,
+        inputs,
+        out,
+        samples=samples,
+        temperature="fit" if temperature == "fit" else float(temperature),
+        probabilities=probabilities,
+        format=format,
+    )
+    print(f"masks and {table}")

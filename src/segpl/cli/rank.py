@@ -1,0 +1,44 @@
+"""`segpl rank`."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from segpl import api
+from segpl.cli.options import RunDirectory
+
+
+def rank(
+    run: RunDirectory,
+    inputs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[SCAN...]",
+            show_default="the run's own unlabelled scans",
+            help="Files, folders or DICOM series.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            show_default="RUN/rank.csv",
+            help="The list; a picture of each scan goes beside it.",
+        ),
+    ] = None,
+    count: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", show_default="all", help="How many scans to list."),
+    ] = None,
+    order: Annotated[
+        Literal["diverse", "uncertain"],
+        typer.Option(help="Uncertain scans that differ from one another, or the most uncertain."),
+    ] = "diverse",
+    samples: Annotated[
+        int, typer.Option(min=1, metavar="S", help="Samples behind the uncertainty.")
+    ] = 1,
+) -> None:
+    """List which scans to label next, the most useful first, and why."""
+    file = api.rank(run, inputs or [], out=out, count=count, order=order, samples=samples)
+    print(f"ranking: {file}")

@@ -1,0 +1,21 @@
+"""`segpl report`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from segpl import api
+
+
+def report(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="A run, a folder of runs, or a study.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", show_default="DIR/report.html", help="The page to write."),
+    ] = None,
+) -> None:
+    """Write one HTML page about runs or a study: verdict, tables, figures and every case."""
+    print(f"report: {api.report(folders, out=out)}")

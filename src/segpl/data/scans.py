@@ -1,0 +1,103 @@
+"""The files of a case as read from disk, and what can be wrong with them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import nibabel
+import numpy as np
+
+from segpl.data.cases import Case, Region, Task
+from segpl.data.formats import Image, read_image
+
+SHOWN_VALUES = 5
+"""Unknown label values that an error message lists."""
+
+
+class Scan(NamedTuple):
+    """The files of a case, read; or an image that a program holds in memory."""
+
+    case: Case
+    images: list[Image]
+    label: Image | None
+    header: Any = None
+    """nibabel's, if the first image is NIfTI."""
+    is_oriented: bool = False
+    """Whether the axes are those of the training images already, as in an array."""
+
+
+def read_scan(case: Case) -> Scan:
+    """Read the files of a case; a file that cannot be read is an error."""
+    images = [read_image(file) for file in case.images]
+    label = read_image(case.label) if case.label else None
+    return Scan(case, images, label, _nifti_header(images[0]))
+
+
+def _nifti_header(image: Image) -> Any:
+    """The header of a NIfTI file, so that masks can repeat its geometry to the last digit."""
+    if image.file.name.lower().endswith((".nii", ".nii.gz")):
+        return nibabel.load(image.file).header
+    return None
+
+
+def channels_of(images: Sequence[Image]) -> list[np.ndarray]:
+    """The channels of a case, whether they are stored in one file or in several."""
+    channels: list[np.ndarray] = []
+    for image in images:
+        channels.extend(image.values)
+    return channels
+
+
+def complaints(scan: Scan, task: Task) -> Iterator[str]:
+    """Everything that is wrong with a scan: sentences that name the file and the remedy."""
+    reference = scan.images[0]
+    for image in scan.images:
+        yield from _grid_complaints(image, reference)
+        if not np.isfinite(image.values).all():
+            yield f"{image.file} holds NaN or infinite values: replace them before training."
+    channels = len(channels_of(scan.images))
+    if channels != len(task.channels):
+        names = ", ".join(task.channels)
+        yield (
+            f"{reference.file} has {channels} channels, but the task has {len(task.channels)} "
+            f"({names}): provide exactly these."
+        )
+    if scan.label:
+        yield from _grid_complaints(scan.label, reference)
+        yield from _label_complaints(scan.label, task.regions)
+
+
+def _grid_complaints(image: Image, reference: Image) -> Iterator[str]:
+    shape = image.values.shape[1:]
+    reference_shape = reference.values.shape[1:]
+    if shape != reference_shape:
+        yield (
+            f"{image.file} has shape {_format_shape(shape)} but {reference.file} has "
+            f"{_format_shape(reference_shape)}: export both on the same grid."
+        )
+    elif not np.allclose(image.affine, reference.affine, atol=1e-2):
+        yield (
+            f"{image.file} has another position in space than {reference.file} "
+            "(their affines differ): export both on the same grid."
+        )
+
+
+def _format_shape(shape: Sequence[int]) -> str:
+    return " x ".join(str(size) for size in shape)
+
+
+def _label_complaints(label: Image, regions: Sequence[Region]) -> Iterator[str]:
+    if len(label.values) != 1:
+        yield f"{label.file} has {len(label.values)} channels: a label must have a single channel."
+    known_values = {0}
+    for region in regions:
+        known_values.update(region.values)
+    values = np.unique(label.values).tolist()
+    unknown_values = sorted(set(values) - known_values)
+    if unknown_values:
+        listed = ", ".join(f"{value:g}" for value in unknown_values[:SHOWN_VALUES])
+        if len(unknown_values) > SHOWN_VALUES:
+            listed += " and others"
+        yield (
+            f"{label.file} has label values {listed} that the data set does not name: "
+            'correct the label, or add them to "labels" in dataset.json.'
+        )

@@ -1,0 +1,77 @@
+"""What one readable case of a data folder looks like."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import nibabel
+import numpy as np
+
+from segpl.data.cases import Case, Region
+from segpl.data.formats.image import Image, spacing
+from segpl.data.preparation import masks
+from segpl.data.scans import Scan, channels_of
+
+
+class Finding(NamedTuple):
+    """The properties of one readable case."""
+
+    case: Case
+    split: str
+    """training or test."""
+    shape: tuple[int, ...]
+    spacing: tuple[float, ...]
+    """In mm."""
+    orientation: str
+    """Where the axes point, as in RAS."""
+    ranges: list[tuple[float, float]]
+    """The smallest and the largest value of each channel."""
+    values: list[float]
+    """The values of the label; empty without a label."""
+    shares: dict[str, float]
+    """Each region's share of the voxels, by its name; empty without a label."""
+    digest: str
+    """Of the voxels, not of the file: a copy with another name or compression has the same one."""
+
+
+def describe_scan(scan: Scan, split: str, regions: tuple[Region, ...]) -> Finding:
+    """The finding of a scan that has no complaints."""
+    channels = channels_of(scan.images)
+    affine = scan.images[0].affine
+    return Finding(
+        case=scan.case,
+        split=split,
+        shape=tuple(channels[0].shape),
+        spacing=spacing(affine),
+        orientation="".join(nibabel.aff2axcodes(affine)),
+        ranges=[_range(channel) for channel in channels],
+        values=np.unique(scan.label.values).tolist() if scan.label else [],
+        shares=_foreground_shares(scan.label, regions) if scan.label else {},
+        digest=_digest(channels),
+    )
+
+
+def _range(channel: np.ndarray) -> tuple[float, float]:
+    return float(channel.min()), float(channel.max())
+
+
+def _foreground_shares(label: Image, regions: tuple[Region, ...]) -> dict[str, float]:
+    voxels_of_regions = masks(label, regions).flatten(1)
+    shares = voxels_of_regions.float().mean(1).tolist()
+    names = [region.name for region in regions]
+    return dict(zip(names, shares, strict=True))
+
+
+def _digest(channels: Sequence[np.ndarray]) -> str:
+    content = hashlib.sha256()
+    for channel in channels:
+        values = np.ascontiguousarray(channel, dtype=np.float32)
+        content.update(values.tobytes())
+    return content.hexdigest()
+
+
+def common_orientation(findings: Sequence[Finding]) -> str:
+    """The orientation of most images; the first in the alphabet of equally common ones."""
+    orientations = [finding.orientation for finding in findings]
+    alphabetical = sorted(set(orientations))
+    return max(alphabetical, key=orientations.count, default="")

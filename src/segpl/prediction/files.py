@@ -1,0 +1,134 @@
+"""The scans of one command. Finished scans are skipped, and a scan that fails stops no other."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from jaxtyping import UInt16
+
+from segpl.data.cases import Case
+from segpl.data.frames import Frame
+from segpl.data.inputs import find_cases
+from segpl.data.preparation import Prepared
+from segpl.data.scans import read_scan
+from segpl.foundation.errors import UserError
+from segpl.foundation.progress import console, track
+from segpl.inference.predictor import MapOptions, Predictor, load, to_scan_grid
+from segpl.inference.result import prediction_of
+from segpl.prediction.output_folder import OutputFolder
+from segpl.prediction.pipeline import run_pipeline
+from segpl.prediction.request import Request
+from segpl.prediction.table import CaseTable
+
+T = TypeVar("T")
+
+TABLE_FILE = "cases.csv"
+
+
+class NetworkMaps(NamedTuple):
+    """The network's maps of a scan on the network's grid, and the grid of the scan."""
+
+    maps: UInt16[np.ndarray, "M X Y Z"]
+    frame: Frame
+
+
+@dataclass(frozen=True, eq=False)
+class ScanSteps:
+    """What happens to each scan: it is read, predicted and written."""
+
+    predictor: Predictor
+    output: OutputFolder
+    table: CaseTable
+    cases: Sequence[Case]
+    """All scans that are predicted, for the numbers in the progress bar."""
+
+    def read(self, case: Case) -> Prepared:
+        """Read the files of a scan, and prepare it for the network."""
+        with _explain_out_of_memory(case):
+            return self.predictor.prepare(read_scan(case.unlabelled()))
+
+    def predict(self, case: Case, prepared: Prepared) -> NetworkMaps:
+        """Predict all windows, with a progress bar."""
+        number = self.cases.index(case) + 1
+        title = f"{case.name} ({number} of {len(self.cases)})"
+
+        def show_progress(slabs: Sequence[T]) -> Iterable[T]:
+            return track(slabs, title)
+
+        request = self.output.request
+        options = MapOptions(request.samples, (request.temperature,))
+        with _explain_out_of_memory(case):
+            maps = self.predictor.maps(prepared.x, options, show_progress)
+        return NetworkMaps(maps, prepared.frame)
+
+    def write(self, case: Case, network_maps: NetworkMaps) -> None:
+        """Write the maps, the numbers and the mask in the geometry of the scan."""
+        frame = network_maps.frame
+        with _explain_out_of_memory(case):
+            maps = to_scan_grid(network_maps.maps, frame)
+            prediction = prediction_of(maps, self.predictor.task.regions, frame)
+            self.output.write_maps(case, prediction)
+            self.table.add(case.name, prediction.numbers)
+            self.output.write_mask(case, prediction)
+
+
+@contextmanager
+def _explain_out_of_memory(case: Case) -> Iterator[None]:
+    try:
+        yield
+    except (MemoryError, torch.OutOfMemoryError):
+        raise UserError(
+            f"{case.images[0]} is too large for the memory of this machine: crop it."
+        ) from None
+
+
+def predict_files(
+    directory: Path,
+    inputs: Sequence[Path],
+    request: Request,
+) -> Path:
+    """Predict all scans in `inputs`, and return `cases.csv`, which is beside the masks.
+
+    Memory. With V voxels of a scan as stored (b bytes each), v on the network's grid and s in a
+    slab (4 million, or one row of windows), C channels, K regions and M maps (K, or 2 K with
+    samples), the most that is held at once, beside the network and its probabilities of four
+    windows, is
+
+        reading    (b C + 17) V + 4 C v
+        network    (4 C + 2 M) v + 4 (M + C + 12) s
+        writing    2 M (v + V) + 2 (K + 1) V + 70 s
+
+    bytes, whatever the number of samples. Of several scans, one is read, one is in the network and
+    one is written at the same time.
+    """
+    predictor = load(directory)
+    cases = find_cases(inputs, predictor.task)
+    output = OutputFolder(request)
+    output.begin(directory, cases)
+    waiting = [case for case in cases if not output.is_done(case)]
+    done = len(cases) - len(waiting)
+    if done > 0:
+        console.print(f"{done} of {len(cases)} scans were predicted before: {request.out}")
+    table = CaseTable(request.out / TABLE_FILE)
+    steps = ScanSteps(predictor, output, table, waiting)
+    errors = []
+    for _, error in run_pipeline(waiting, steps.read, steps.predict, steps.write):
+        if error is not None:
+            errors.append(str(error))
+    if errors:
+        raise _failure(errors, len(waiting), request.out)
+    return table.file
+
+
+def _failure(errors: Sequence[str], scans: int, out: Path) -> UserError:
+    """One error that lists the errors of several scans; that of a single scan as it is."""
+    if scans == 1:
+        return UserError(errors[0])
+    summary = f"{len(errors)} of {scans} scans failed, the others are in {out}:"
+    if len(errors) == scans:
+        summary = f"all {scans} scans failed:"
+    return UserError("\n  ".join([summary, *errors]))

@@ -1,0 +1,176 @@
+"""The folder that predictions are written to, and its record of runs and scans."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from segpl.data.cases import Case
+from segpl.data.digests import image_files
+from segpl.data.formats.image import split_array_name
+from segpl.data.saving import NIFTI, same_format
+from segpl.foundation.errors import UserError
+from segpl.foundation.files import draft, file_name
+from segpl.inference.result import Prediction
+from segpl.prediction.dicom import save_dicom_seg
+from segpl.prediction.request import Request
+from segpl.rundir import WEIGHTS_FILE
+
+RECORD_FILE = "prediction.json"
+"""Which run, settings and scans the masks of the folder belong to."""
+
+
+@dataclass(frozen=True)
+class OutputFolder:
+    """The masks of many scans, and folders of maps where they are requested."""
+
+    request: Request
+
+    def begin(self, directory: Path, cases: Iterable[Case]) -> None:
+        """Record that the folder holds predictions of these scans by the run in `directory`.
+
+        A folder that holds predictions with other settings, the masks of other scans or the scans
+        themselves is an error.
+        """
+        settings = self._settings(directory)
+        record = self._read_record(settings)
+        scans = dict(record.get("scans", {}))
+        for case in cases:
+            self._check_mask_is_not_scan(case)
+            scan = _scan_record(case)
+            self._check_existing_mask(case, scan, scans.get(case.name))
+            scans[case.name] = scan
+        text = json.dumps({**settings, "scans": scans}, indent=2) + "\n"
+        with draft(self.request.out / RECORD_FILE) as path:
+            path.write_text(text, encoding="utf-8")
+
+    def _settings(self, directory: Path) -> dict[str, Any]:
+        """What all predictions of the folder share."""
+        weights = (directory / WEIGHTS_FILE).read_bytes()
+        return {
+            "weights": hashlib.sha256(weights).hexdigest()[:16],
+            "samples": self.request.samples,
+            "temperature": self.request.temperature,
+        }
+
+    def _read_record(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """The record of a folder in use, or the settings alone; other settings are an error."""
+        file = self.request.out / RECORD_FILE
+        if not file.is_file():
+            return settings
+        record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        for key, value in settings.items():
+            if record.get(key) != value:
+                raise UserError(
+                    f"{self.request.out} holds predictions of another run, or with other samples "
+                    "or another temperature: choose another --out."
+                )
+        return record
+
+    def _check_mask_is_not_scan(self, case: Case) -> None:
+        masks = [mask.resolve() for mask in self._possible_masks(case)]
+        for image in case.images:
+            if image.resolve() in masks:
+                raise UserError(
+                    f"{case.images[0]} would be overwritten by its mask: choose another --out."
+                )
+
+    def _check_existing_mask(
+        self,
+        case: Case,
+        scan: dict[str, Any],
+        before: dict[str, Any] | None,
+    ) -> None:
+        """Refuse a mask that belongs to another scan; remove the mask of a scan that has changed.
+
+        `scan` and `before` describe the scan of this name now and at the last prediction.
+        """
+        masks = [mask for mask in self._possible_masks(case) if mask.exists()]
+        if masks and not _is_same_scan(scan, before):
+            raise UserError(
+                f"{masks[0]} exists and is not the mask of {case.images[0]}: choose another --out."
+            )
+        if before and before["content"] != scan["content"]:
+            for mask in masks:
+                mask.unlink()
+
+    def is_done(self, case: Case) -> bool:
+        """Whether the mask and all requested maps of a case exist."""
+        has_mask = any(file.exists() for file in self._possible_masks(case))
+        maps = self._map_files(case).values()
+        return has_mask and all(file.exists() for file in maps)
+
+    def write_maps(self, case: Case, prediction: Prediction) -> None:
+        """Write the requested maps. Call it before `write_mask`."""
+        writers = {
+            "probability": prediction.save_probability,
+            "uncertainty": prediction.save_uncertainty,
+            "variance": prediction.save_variance,
+        }
+        for name, file in self._map_files(case).items():
+            writers[name](file)
+
+    def write_mask(self, case: Case, prediction: Prediction) -> None:
+        """Write the mask. It comes last, because a mask means that the case is done."""
+        scan = case.images[0]
+        if self.request.format == "dicom-seg":
+            save_dicom_seg(self._mask_file(case, ".dcm"), scan, prediction)
+            return
+        ending, save = NIFTI
+        if self.request.format == "same":
+            ending, save = same_format(scan, prediction.mask.shape[2])
+        save(self._mask_file(case, ending), prediction.mask, prediction.frame)
+
+    def _map_files(self, case: Case) -> dict[str, Path]:
+        """The file of each requested map, by the name of the map."""
+        file = f"{file_name(case.name)}.nii.gz"
+        out = self.request.out
+        return {name: out / name / file for name in self.request.map_names()}
+
+    def _possible_masks(self, case: Case) -> list[Path]:
+        """Where the mask may be.
+
+        The format of a picture's mask depends on its number of slices, which is not known before it
+        is read.
+        """
+        endings = {NIFTI[0]}
+        if self.request.format == "dicom-seg":
+            endings = {".dcm"}
+        elif self.request.format == "same":
+            of_picture, _ = same_format(case.images[0], slices=1)
+            of_volume, _ = same_format(case.images[0], slices=2)
+            endings = {of_picture, of_volume}
+        return [self._mask_file(case, ending) for ending in sorted(endings)]
+
+    def _mask_file(self, case: Case, ending: str) -> Path:
+        return self.request.out / f"{file_name(case.name)}{ending}"
+
+
+def _scan_record(case: Case) -> dict[str, Any]:
+    """Where the files of a scan are, and the size and time of change of each."""
+    content = []
+    for image in case.images:
+        path, _ = split_array_name(image)
+        if path.exists():
+            files, _ = image_files(image)
+            content += [_stamp(file) for file in files]
+    return {
+        "images": [str(image.resolve()) for image in case.images],
+        "content": content,
+    }
+
+
+def _stamp(file: Path) -> list[int]:
+    status = file.stat()
+    return [status.st_size, status.st_mtime_ns]
+
+
+def _is_same_scan(scan: dict[str, Any], before: dict[str, Any] | None) -> bool:
+    """Whether two records describe one scan, which may have been moved or changed, but not both."""
+    if before is None:
+        return False
+    is_unchanged = before["content"] == scan["content"]
+    is_in_place = before["images"] == scan["images"]
+    return is_unchanged or is_in_place

@@ -1,0 +1,194 @@
+"""Curves of training from log.csv: losses, pseudo-labels and the learnt threshold."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy import stats
+
+from segpl.reporting.material import Material
+from segpl.reporting.page.style import CELL, MethodStyle, draw_band, plot_methods
+
+POINTS = 100
+"""Points of a curve. In a longer log, consecutive steps are averaged."""
+MARKER_LIMIT = 15
+"""Curves with fewer points than this get markers."""
+THRESHOLD_COLUMNS = ["threshold", "threshold_spread", "posterior_mean", "posterior_deviation"]
+PRIOR_COLOUR = "#5c5c57"
+
+
+def training_curve(material: Material, column: str) -> pd.DataFrame:
+    """A logged quantity over the steps: its mean and range over seeds.
+
+    `guard` is the smallest factor that the guard left of alpha so far in any seed; 1 means that
+    the guard never intervened.
+    """
+    if column not in material.log:
+        return pd.DataFrame()
+    log = material.log
+    log = log.assign(alpha_factor=log.get("alpha_factor", 1.0)).dropna(subset=column)
+    log = _binned(log)
+    runs = log.groupby([*CELL, "run", "step"], sort=False).agg(
+        value=(column, "mean"),
+        alpha_factor=("alpha_factor", "min"),
+    )
+    seeds = (
+        runs.reset_index()
+        .groupby([*CELL, "step"], sort=False)
+        .agg(
+            mean=("value", "mean"),
+            low=("value", "min"),
+            high=("value", "max"),
+            seeds=("value", "size"),
+            guard=("alpha_factor", "min"),
+        )
+    )
+    return seeds.reset_index()
+
+
+def _binned(log: pd.DataFrame) -> pd.DataFrame:
+    """Round steps up so that at most about `POINTS` different steps remain."""
+    if log.empty:
+        return log
+    steps = log["step"]
+    width = max(1, int(np.ceil(steps.max() / POINTS)))
+    return log.assign(step=np.ceil(steps / width) * width)
+
+
+def draw_training_curve(numbers: pd.DataFrame, label: str) -> Figure:
+    """Plot one line per method, a band over seeds, and a cross where the guard intervened."""
+    return plot_methods(
+        numbers,
+        _draw_curve,
+        xlabel="step",
+        ylabel=label,
+        xlim=(0, None),
+        ylim=(0, None),
+    )
+
+
+def _draw_curve(axis: Axes, curve: pd.DataFrame, style: MethodStyle) -> None:
+    draw_band(axis, curve["step"], curve["low"], curve["high"], style.color)
+    has_markers = len(curve) < MARKER_LIMIT
+    axis.plot(
+        curve["step"],
+        curve["mean"],
+        color=style.color,
+        ls=style.linestyle,
+        lw=1.4,
+        label=style.method,
+        marker=style.marker if has_markers else None,
+        ms=4,
+    )
+    previous_factor = curve["guard"].shift(fill_value=1.0)
+    interventions = curve[curve["guard"] < previous_factor]
+    if len(interventions):
+        axis.scatter(
+            interventions["step"],
+            interventions["mean"],
+            marker="X",
+            s=60,
+            color="black",
+            zorder=4,
+            label="guard reduced alpha",
+        )
+
+
+def thresholds(material: Material) -> pd.DataFrame:
+    """The threshold T and its posterior over the steps, with the prior; seeds are averaged."""
+    if not set(THRESHOLD_COLUMNS) <= set(material.log):
+        return pd.DataFrame()
+    log = _binned(material.log.dropna(subset=THRESHOLD_COLUMNS))
+    groups = log.groupby([*CELL, "step"], sort=False)
+    means = groups[THRESHOLD_COLUMNS].mean().reset_index()
+    prior_means = {}
+    prior_deviations = {}
+    for run in material.runs:
+        cell = (run.method, run.budget)
+        mean, deviation = prior_moments(find_prior(run.settings))
+        prior_means[cell] = mean
+        prior_deviations[cell] = deviation
+    cells = list(zip(means["method"], means["budget"], strict=True))
+    return means.assign(
+        prior_mean=[prior_means[cell] for cell in cells],
+        prior_deviation=[prior_deviations[cell] for cell in cells],
+    )
+
+
+def find_prior(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The setting called `prior`, at whatever depth of run.yaml; empty if there is none."""
+    prior = settings.get("prior")
+    if isinstance(prior, dict):
+        return prior
+    for value in settings.values():
+        nested_prior = find_prior(value) if isinstance(value, dict) else {}
+        if nested_prior:
+            return nested_prior
+    return {}
+
+
+def prior_moments(prior: Mapping[str, Any]) -> tuple[float, float]:
+    """Mean and standard deviation of a prior in run.yaml; NaN for an unknown prior."""
+    match prior:
+        case {"mean": mean, "deviation": deviation}:
+            return float(mean), float(deviation)
+        case {"a": a, "b": b}:
+            beta = stats.beta(a, b)
+            return float(beta.mean()), float(beta.std())
+        case {"thresholds": values}:
+            return _categorical_moments(np.array(values), prior.get("weights") or None)
+        case {"name": "uniform"}:
+            return 0.5, 12**-0.5
+        case {"name": "fixed"}:
+            return float(prior["threshold"]), 0.0
+    return np.nan, np.nan
+
+
+def _categorical_moments(values: np.ndarray, weights: list[float] | None) -> tuple[float, float]:
+    mean = np.average(values, weights=weights)
+    variance = np.average((values - mean) ** 2, weights=weights)
+    return float(mean), float(np.sqrt(variance))
+
+
+def draw_thresholds(numbers: pd.DataFrame) -> Figure:
+    """Plot the prior in grey, each posterior in colour, and the drawn thresholds as dots."""
+    return plot_methods(
+        numbers,
+        _draw_threshold,
+        xlabel="step",
+        ylabel="threshold T",
+        xlim=(0, None),
+        ylim=(0, 1),
+    )
+
+
+def _draw_threshold(axis: Axes, curve: pd.DataFrame, style: MethodStyle) -> None:
+    _draw_distribution(
+        axis, curve, "posterior", color=style.color, ls="-", label=f"{style.method}: posterior"
+    )
+    _draw_distribution(
+        axis, curve, "prior", color=PRIOR_COLOUR, ls="--", label="prior ± 1 standard deviation"
+    )
+    axis.plot(
+        curve["step"],
+        curve["threshold"],
+        color=style.color,
+        lw=0.8,
+        ls=":",
+        label="dotted: drawn in the batch",
+    )
+
+
+def _draw_distribution(
+    axis: Axes, curve: pd.DataFrame, name: str, color: str, ls: str, label: str
+) -> None:
+    """Draw the mean of a distribution of T with a band of one standard deviation on each side."""
+    mean = curve[f"{name}_mean"]
+    deviation = curve[f"{name}_deviation"]
+    axis.fill_between(
+        curve["step"], mean - deviation, mean + deviation, color=color, alpha=0.2, lw=0
+    )
+    axis.plot(curve["step"], mean, color=color, lw=1.5, ls=ls, label=label)

@@ -1,0 +1,86 @@
+"""Checks before a training starts: can the processes share a batch, is the run directory free."""
+
+from pathlib import Path
+from zipfile import is_zipfile
+
+import torch
+
+from segpl.data.splits import TrainingCases
+from segpl.foundation.device import has_gpu
+from segpl.foundation.errors import UserError
+from segpl.foundation.processes import Processes
+from segpl.rundir import LAST_CHECKPOINT, RUN_FILE, SPLIT_FILE, read_plain
+from segpl.settings.run import Run, read_run
+from segpl.training.checkpoints import has_begun
+
+
+def check_processes(run: Run, processes: Processes) -> None:
+    """Refuse processes that cannot share a batch, and more devices than there are."""
+    count = processes.devices * processes.nodes
+    if run.batch % count:
+        raise UserError(
+            f"batch is {run.batch}, which {count} processes cannot share: --set batch={count}."
+        )
+    if has_gpu() and processes.devices > torch.cuda.device_count():
+        available = torch.cuda.device_count()
+        raise UserError(
+            f"--devices {processes.devices} is more than this machine has: use --devices "
+            f"{available}."
+        )
+
+
+def check_directory(run: Run, directory: Path, resume: bool) -> None:
+    """Refuse a directory that holds something other than this run, or this run without --resume."""
+    if has_begun(directory):
+        if not resume:
+            raise UserError(
+                f"{directory} holds a run already: add --resume to continue it, "
+                "or choose another --out."
+            )
+        _check_last_checkpoint(directory / LAST_CHECKPOINT)
+        _check_same_settings(run, directory)
+    is_run_directory = (directory / RUN_FILE).is_file()
+    if directory.exists() and not is_run_directory and any(directory.iterdir()):
+        raise UserError(f"{directory} is not empty and holds no run: choose another --out.")
+
+
+def _check_last_checkpoint(file: Path) -> None:
+    # torch saves a zip file; a file that was cut off lacks the end by which it is recognised.
+    if file.is_file() and not is_zipfile(file):
+        raise UserError(
+            f"{file} cannot be read: delete it, and --resume begins again from the first step."
+        )
+
+
+def _check_same_settings(run: Run, directory: Path) -> None:
+    """Refuse to resume with other settings. The reasons behind the settings may differ."""
+    settings_before = read_run(directory).mapping()
+    changed = []
+    for name, value in run.mapping().items():
+        if name != "why" and settings_before[name] != value:
+            changed.append(f"{name}: {settings_before[name]}")
+    if changed:
+        raise UserError(
+            f"{directory / RUN_FILE} was started with {'; '.join(changed)}: leave these settings "
+            "out to resume the run as it was, or choose another --out."
+        )
+
+
+def check_split(run: Run, directory: Path, cases: TrainingCases) -> None:
+    """Refuse to resume on another split than the run was started with."""
+    file = directory / SPLIT_FILE
+    is_resumed = (directory / LAST_CHECKPOINT).is_file() and file.is_file()
+    if is_resumed and read_plain(file) != cases.record():
+        raise UserError(
+            f"{directory} was started with another split, because {run.data} or segpl has changed "
+            "since: start a new run."
+        )
+
+
+def check_unlabelled(run: Run, cases: TrainingCases) -> None:
+    """Refuse a method that needs unlabelled scans where there are none."""
+    if run.method.uses_unlabelled() and not cases.unlabelled:
+        raise UserError(
+            f"{run.data} leaves no unlabelled scan for {run.method.name()}: add scans without a "
+            "label, ask for fewer labelled ones with --labelled, or use --method supervised."
+        )
