@@ -150,7 +150,7 @@ def _train(run: Run, directory: Path) -> None:
     unlabelled = {case.name for case in cases.unlabelled}
     hidden = [case for case in dataset.training if case.name in unlabelled and case.label]
     volumes = cache.volumes(hidden[:WATCHED], dataset.task, run.preparation)
-    file = directory.with_suffix(TRUTH_ENDING)
+    file = directory.with_name(directory.name + TRUTH_ENDING)
     file.parent.mkdir(parents=True, exist_ok=True)
     comparison = CompareWithTruth(volumes, file)
     train(run, directory, resume=True, cache=cache, watchers=[comparison])
