@@ -8,7 +8,6 @@ import sys
 import pytest
 from mistakes import MISTAKES
 
-
 HEAVY = ("torch", "monai", "lightning", "pandas", "numpy")
 
 
