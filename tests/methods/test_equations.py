@@ -7,7 +7,8 @@ import torch
 from torch import distributions
 from torch.distributions import kl_divergence
 
-from segpl.em.objectives import dice_loss
+from segpl.em.bound import Bound
+from segpl.em.objectives import IMAGE_OBJECTIVES, dice_loss
 from segpl.em.priors import Normal
 from segpl.em.pseudo_labels import pseudo_label
 from segpl.em.types import Batch
@@ -125,7 +126,8 @@ def test_eq_8_is_the_kl_of_torch_distributions():
 def test_eq_8_is_the_kl_of_the_posterior():
     phi_outputs = [MU.logit().reshape(1, 1), SIGMA.log().reshape(1, 1)]
     p = torch.rand(1, 1, 4, 4)
-    posterior = Normal(mean=0.4, deviation=0.1).posterior(phi_outputs, p, kl_weight=1.0)
+    bound = Bound(IMAGE_OBJECTIVES["dice"], kl_weight=1.0)
+    posterior = Normal(mean=0.4, deviation=0.1).posterior(phi_outputs, p, bound)
     torch.testing.assert_close(posterior.kl.squeeze(), eq_8_kl(MU, SIGMA, 0.4, 0.1))
 
 

@@ -340,12 +340,13 @@ def test_the_data_do_not_move_a_wrong_threshold_in_segpl_vi(network, batch):
 
 
 def test_the_data_move_a_wrong_threshold_in_segpl_elbo(network, batch):
-    method = SegPLElbo(objective="dice", kl_weight=0.1)
+    prior = Normal(deviation=0.2)  # wide enough to reach the probabilities of this network
+    method = SegPLElbo(objective="dice", prior=prior, kl_weight=0.1)
     assert learnt_threshold(method, network, batch) < 0.45
 
 
 def test_the_data_move_a_wrong_threshold_with_the_categorical_prior(network, batch):
-    method = SegPLVI(prior=Categorical(), kl_weight=0.1)
+    method = SegPLVI(objective="dice", prior=Categorical(), kl_weight=0.1)
     model = biased_low(method, network, batch)
     assert method.losses(model, batch, 1.0).logged["posterior_mean"].item() < 0.4
 
