@@ -90,7 +90,7 @@ def test_eq_7_the_bound_and_its_gradient_are_the_exact_ones(prior, network, name
     p = network()
     edges, losses = exact_losses(p.double().numpy(), name)
     # away from the prior, so that the KL has a gradient too
-    outputs = np.array(PRIORS[prior].initial_outputs) + [0.3, -0.2]
+    outputs = np.add(PRIORS[prior].initial_outputs, [0.3, -0.2])
 
     def exact(at):
         return EXACT_BOUNDS[prior](at, edges, losses, kl_weight)

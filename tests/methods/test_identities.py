@@ -369,8 +369,10 @@ def test_the_categorical_prior_weighs_thresholds_by_the_objective_of_the_method(
 
 
 def bounds_while_phi_learns(method, network, batch, steps=30):
-    """The logged bound at each step while phi alone is trained, on the same draws."""
+    """The logged bound at each step while phi alone is trained, from a posterior off the prior."""
     model = biased_low(method, network, batch)
+    with torch.no_grad():
+        model["phi"].numbers[0].bias += 0.4
     optimiser = torch.optim.SGD(model["phi"].parameters(), lr=0.05)
     bounds = []
     for _ in range(steps):
