@@ -5,19 +5,21 @@ import pytest
 import scipy.stats
 import torch
 
-from segpl.em.objectives import dice_per_image
+from segpl.em.bound import Bound
+from segpl.em.objectives import IMAGE_OBJECTIVES, dice_per_image
 from segpl.em.posteriors import TruncatedNormalPosterior
 from segpl.em.priors import Beta, Categorical, Confident, Fixed, Normal, Prior, Uniform
 from segpl.em.pseudo_labels import pseudo_label
 
 P = torch.rand(4, 2, 6, 6, generator=torch.Generator().manual_seed(0))
 SEEDS = torch.tensor([1, 2, 3, 4])
+DICE = Bound(IMAGE_OBJECTIVES["dice"], kl_weight=1.0)
 
 
 def initial_posterior(prior, p=P):
     """The posterior before phi has learnt anything."""
     phi_outputs = [p.new_full(p.shape[:2], output) for output in prior.initial_outputs]
-    return prior.posterior(phi_outputs, p, kl_weight=1.0)
+    return prior.posterior(phi_outputs, p, DICE)
 
 
 def draws(prior, count=2000):
@@ -113,7 +115,7 @@ def eq_4_by_hand():
 def eq_4_posterior():
     p = torch.tensor([[[0.1, 0.4, 0.6, 0.8]]])
     prior = Categorical(thresholds=(0.2, 0.5, 0.7), weights=(1, 2, 1))
-    return prior.posterior([], p, kl_weight=1.0)
+    return prior.posterior([], p, DICE)
 
 
 def test_eq_4_probabilities_by_hand():
@@ -142,7 +144,8 @@ def test_eq_7_the_exact_posterior_minimises_the_bound():
     """No other distribution over the thresholds has a smaller expected loss plus weighted KL."""
     thresholds = (0.2, 0.4, 0.6, 0.8)
     kl_weight = 0.3
-    posterior = Categorical(thresholds=thresholds).posterior([], P, kl_weight)
+    weighted = DICE._replace(kl_weight=kl_weight)
+    posterior = Categorical(thresholds=thresholds).posterior([], P, weighted)
     losses = torch.stack([dice_per_image(P, (t < P).float()) for t in thresholds], -1)
 
     def bound(probabilities):

@@ -192,7 +192,7 @@ def test_the_readme_names_regions_channels_and_values(bundle):
 @pytest.mark.parametrize("prior", ["normal", "confident", "categorical", "beta"])
 def test_a_program_keeps_learnt_thresholds_and_is_bound_to_no_device(prior, make_run):
     """It names no device, and its constants are single numbers, which torch moves to any device."""
-    method = {"name": "segpl-vi", "prior": {"name": prior}}
+    method = {"name": "segpl-vi", "objective": "dice", "prior": {"name": prior}}
     trained = read_trained(make_run(method, (12, 12, 10)))
     program = to_torchscript(trained)
     image = torch.randn(5, 2, 12, 12, 10)

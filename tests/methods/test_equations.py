@@ -7,11 +7,13 @@ import torch
 from torch import distributions
 from torch.distributions import kl_divergence
 
-from segpl.em.objectives import dice_loss
-from segpl.em.priors import Normal
+from segpl.em.bound import Bound
+from segpl.em.objectives import IMAGE_OBJECTIVES, dice_loss, dice_per_image
+from segpl.em.priors import Categorical, Normal
 from segpl.em.pseudo_labels import pseudo_label
 from segpl.em.types import Batch
 from segpl.methods.segpl import SegPL
+from segpl.methods.segpl_elbo import SegPLElbo
 from segpl.methods.segpl_vi import SegPLVI
 from segpl.methods.supervised import Supervised
 
@@ -33,6 +35,13 @@ def assert_contains(gradients, expected):
 
 def test_a_batch_has_no_field_for_labels_of_unlabelled_images():
     assert Batch._fields == ("x_l", "y_l", "x_p", "y_p", "x_u", "seeds_l", "seeds_u")
+
+
+def test_eq_1_segpl_labels_the_unlabelled_images_by_the_network_before_the_step(network, batch):
+    model = network()
+    losses = SegPL(threshold=0.45).losses(model, batch, progress=1.0)
+    assert torch.equal(losses.y_u, (model(batch.x_u).sigmoid() > 0.45).float())
+    assert not losses.y_u.requires_grad
 
 
 def test_eq_2_a_small_step_with_the_labels_fixed_lowers_the_loss(network, batch):
@@ -102,6 +111,50 @@ def test_segpl_vi_without_spread_at_one_half_predicts_as_segpl(network, batch):
     torch.testing.assert_close(p, model["theta"](batch.x_u).sigmoid().expand_as(p))
 
 
+def test_eq_4_the_posterior_of_segpl_vi_is_bayes_rule_over_the_thresholds(network, batch):
+    prior = Categorical(thresholds=(0.3, 0.5, 0.7), weights=(1, 1, 2))
+    method = SegPLVI(objective="dice", prior=prior)
+    model = method.build(network)
+    features = model["theta"].features(batch.x_u)
+    p = model["theta"].head(features).sigmoid()
+    joint = []
+    for threshold, weight in zip(prior.thresholds, prior.weights, strict=True):
+        likelihood = (-dice_per_image(p, pseudo_label(p, threshold))).exp()
+        joint.append(likelihood * weight / 4)
+    expected = torch.stack(joint, dim=-1)
+    expected = expected / expected.sum(-1, keepdim=True)
+    probabilities = method.posterior(model, features, p).probabilities
+    torch.testing.assert_close(probabilities, expected, atol=1e-4, rtol=1e-4)
+
+
+def test_eq_5_and_eq_6_phi_gives_the_mean_and_the_standard_deviation_of_t(network, batch):
+    method = SegPLVI()
+    model = method.build(network)
+    features = model["theta"].features(batch.x_u)
+    logit_mu, log_sigma = model["phi"](features)
+    posterior = method.posterior(model, features, batch.x_u.sigmoid())
+    torch.testing.assert_close(posterior.mean, logit_mu.sigmoid())
+    torch.testing.assert_close(posterior.standard_deviation, log_sigma.exp())
+
+
+def test_eq_7_the_bound_of_segpl_elbo_is_the_mean_over_many_draws_of_t(network, batch):
+    method = SegPLElbo(objective="dice", prior=Normal(mean=0.45, deviation=0.15), kl_weight=0.7)
+    model = method.build(network)
+    bound = method.losses(model, batch, progress=1.0).logged["bound"]
+
+    features = model["theta"].features(batch.x_u)
+    p = model["theta"].head(features).sigmoid()
+    posterior = method.posterior(model, features, p)
+    levels = (torch.arange(500) + 0.5) / 500
+    losses = []
+    for level in levels:
+        threshold = posterior.quantile(torch.full_like(posterior.mean, level.item()))
+        losses.append(dice_per_image(p, pseudo_label(p, threshold)))
+    expected_loss = torch.stack(losses).mean()
+    by_hand = -expected_loss - 0.7 * posterior.kl.mean()
+    torch.testing.assert_close(bound, by_hand.detach(), atol=3e-3, rtol=0)
+
+
 def eq_8_kl(mu, sigma, mu_beta, sigma_beta):
     """KL(p(T) || q(beta)) as Eq. 8 writes it."""
     return (
@@ -125,7 +178,8 @@ def test_eq_8_is_the_kl_of_torch_distributions():
 def test_eq_8_is_the_kl_of_the_posterior():
     phi_outputs = [MU.logit().reshape(1, 1), SIGMA.log().reshape(1, 1)]
     p = torch.rand(1, 1, 4, 4)
-    posterior = Normal(mean=0.4, deviation=0.1).posterior(phi_outputs, p, kl_weight=1.0)
+    bound = Bound(IMAGE_OBJECTIVES["dice"], kl_weight=1.0)
+    posterior = Normal(mean=0.4, deviation=0.1).posterior(phi_outputs, p, bound)
     torch.testing.assert_close(posterior.kl.squeeze(), eq_8_kl(MU, SIGMA, 0.4, 0.1))
 
 

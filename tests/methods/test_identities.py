@@ -340,18 +340,110 @@ def test_the_data_do_not_move_a_wrong_threshold_in_segpl_vi(network, batch):
 
 
 def test_the_data_move_a_wrong_threshold_in_segpl_elbo(network, batch):
-    method = SegPLElbo(objective="dice", kl_weight=0.1)
+    prior = Normal(deviation=0.2)  # wide enough to reach the probabilities of this network
+    method = SegPLElbo(objective="dice", prior=prior, kl_weight=0.1)
     assert learnt_threshold(method, network, batch) < 0.45
 
 
 def test_the_data_move_a_wrong_threshold_with_the_categorical_prior(network, batch):
-    method = SegPLVI(prior=Categorical(), kl_weight=0.1)
+    method = SegPLVI(objective="dice", prior=Categorical(), kl_weight=0.1)
     model = biased_low(method, network, batch)
     assert method.losses(model, batch, 1.0).logged["posterior_mean"].item() < 0.4
 
 
+@pytest.mark.parametrize("objective", ["dice", "dice+bce"])
+def test_the_categorical_prior_weighs_thresholds_by_the_objective_of_the_method(
+    objective, network, batch
+):
+    prior = Categorical(thresholds=(0.2, 0.5, 0.8))
+    method = SegPLVI(objective=objective, prior=prior, kl_weight=0.1)
+    model = built(method, network)
+    features = model["theta"].features(batch.x_u)
+    p = model["theta"].head(features).sigmoid()
+    posterior = method.posterior(model, features, p)
+
+    alone = p[1:2, :1]  # one image and class
+    losses = [method.segmentation_loss(alone, pseudo_label(alone, t)) for t in prior.thresholds]
+    expected = (-torch.stack(losses) / 0.1).softmax(0)
+    torch.testing.assert_close(posterior.probabilities[1, 0], expected, atol=1e-4, rtol=1e-3)
+
+
+def bounds_while_phi_learns(method, network, batch, steps=30):
+    """The logged bound at each step while phi alone is trained, from a posterior off the prior."""
+    model = biased_low(method, network, batch)
+    with torch.no_grad():
+        model["phi"].numbers[0].bias += 0.4
+    optimiser = torch.optim.SGD(model["phi"].parameters(), lr=0.05)
+    bounds = []
+    for _ in range(steps):
+        losses = method.losses(model, batch, 1.0)
+        bounds.append(losses.logged["bound"].item())
+        optimiser.zero_grad()
+        losses.total.backward()
+        optimiser.step()
+    return bounds
+
+
+@pytest.mark.parametrize("evidence", ["unlabelled", "labelled"])
+@pytest.mark.parametrize("prior", [Normal(), Beta(), Confident()], ids=lambda prior: prior.name())
+@pytest.mark.parametrize("objective", ["dice", "batch-dice+bce"])
+def test_training_phi_alone_raises_the_bound_at_every_step(
+    objective, prior, evidence, network, batch
+):
+    method = SegPLElbo(objective=objective, prior=prior, evidence=evidence, kl_weight=0.1)
+    bounds = torch.tensor(bounds_while_phi_learns(method, network, batch))
+    assert bounds[-1] > bounds[0] + 1e-4
+    assert (bounds.diff() > -1e-6).all()
+
+
+def test_the_bound_of_segpl_elbo_is_what_its_last_two_terms_minimise(network, batch):
+    method = SegPLElbo(kl_weight=0.3)
+    losses = method.losses(built(method, network), batch, 1.0)
+    bound = -(losses.terms["evidence"] + losses.terms["kl"])
+    torch.testing.assert_close(losses.logged["bound"], bound.detach())
+
+
+def test_segpl_vi_logs_the_bound_that_segpl_elbo_maximises(network, batch):
+    model = built(SegPLElbo(), network)
+    elbo = SegPLElbo().losses(model, batch, 1.0).logged
+    vi = SegPLVI().losses(model, batch, 1.0).logged
+    torch.testing.assert_close(vi["bound"], elbo["bound"])
+
+
+def test_segpl_em_logs_the_bound_of_the_categorical_prior_only(network, batch):
+    inferred = SegPLEM(prior=Categorical())
+    assert "bound" in inferred.losses(built(inferred, network), batch, 1.0).logged
+    fixed = SegPLEM()
+    assert "bound" not in fixed.losses(built(fixed, network), batch, 1.0).logged
+
+
+def test_the_labels_of_a_timid_network_lower_the_threshold(network, batch):
+    """p never reaches 0.46, but some of its voxels are foreground: so labels say."""
+    labels = torch.ones_like(batch.y_l)
+    all_foreground = batch._replace(y_l=labels)
+    method = SegPLElbo(evidence="labelled", kl_weight=0.1)
+    assert learnt_threshold(method, network, all_foreground) < 0.45
+    all_background = batch._replace(y_l=torch.zeros_like(labels))
+    assert learnt_threshold(method, network, all_background) > 0.55
+
+
+def test_with_evidence_from_labels_phi_learns_nothing_from_unlabelled_images(network, batch):
+    method = SegPLElbo(evidence="labelled", alpha=0.0)
+    assert not method.learns_from_unlabelled()
+    model = built(method, network)
+    other_images = batch._replace(x_u=batch.x_u.flip(-1) + 1)
+    first = gradients(method.losses(model, batch, 1.0).total, model)
+    second = gradients(method.losses(model, other_images, 1.0).total, model)
+    assert_same(first, second)
+
+
+def test_evidence_from_labels_needs_a_posterior_that_a_network_learns():
+    with pytest.raises(UserError, match="prior categorical: choose the prior normal"):
+        SegPLElbo(evidence="labelled", prior=Categorical())
+
+
 def test_probabilities_of_0_and_1_do_not_break_the_posterior(network, batch):
-    """There the slope of the label would be infinite, and phi's gradient NaN."""
+    """There the logarithms of the cross-entropy are infinite."""
     method = SegPLElbo()
     model = method.build(network)
     theta = model["theta"]

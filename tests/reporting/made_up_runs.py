@@ -173,6 +173,7 @@ def _log(steps, draw, uses_unlabelled) -> pd.DataFrame:
         "threshold_spread": np.full(steps, 0.1),
         "posterior_mean": np.full(steps, 0.45),
         "posterior_deviation": np.full(steps, 0.08),
+        "bound": -loss / 2,
         "pseudo_changed": progress,
         "validation_iou": progress,
     }

@@ -1,6 +1,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 from made_up_runs import SHAPE, run_folder
@@ -10,7 +11,12 @@ from segpl.reporting.page.embedding import script_json
 from segpl.reporting.page.pictures import confidence
 from segpl.reporting.page.reproducibility import differing_settings, flatten_settings
 from segpl.reporting.page.scans import largest_entropy
-from segpl.reporting.page.training_curves import prior_moments, thresholds
+from segpl.reporting.page.training_curves import (
+    draw_threshold_inference,
+    prior_moments,
+    threshold_inference,
+    thresholds,
+)
 from segpl.reporting.page.viewer import contact_sheet
 
 
@@ -77,6 +83,64 @@ def test_the_prior_of_a_nested_method_is_found(tmp_path):
     numbers = thresholds(gather([run]))
     assert set(numbers["prior_mean"]) == {0.3}
     assert set(numbers["prior_deviation"]) == {0.2}
+
+
+PRIOR = {"name": "normal", "mean": 0.3, "deviation": 0.2}
+
+
+def inferring_run(folder, seed, bounds):
+    """A run with this prior whose log holds two steps."""
+    run = run_folder(folder / f"run-{seed}", folder, seed=seed, cases=("a",))
+    settings = yaml.safe_load((run / "run.yaml").read_text())
+    settings["method"]["prior"] = PRIOR
+    (run / "run.yaml").write_text(yaml.safe_dump(settings))
+    log = pd.DataFrame(
+        {
+            "step": [1, 2],
+            "threshold": [0.3, 0.3],
+            "threshold_spread": [0.1, 0.1],
+            "posterior_mean": [0.3, 0.4],
+            "posterior_deviation": [0.2, 0.1],
+            "bound": bounds,
+        }
+    )
+    log.to_csv(run / "log.csv", index=False)
+    return run
+
+
+def test_inference_shows_prior_posterior_and_the_bound_with_its_range_over_seeds(tmp_path):
+    inferring_run(tmp_path, seed=0, bounds=[-0.9, -0.4])
+    inferring_run(tmp_path, seed=1, bounds=[-0.7, -0.5])
+    numbers = threshold_inference(gather([tmp_path]))
+    assert list(numbers["step"]) == [1, 2]
+    assert list(numbers["prior_mean"]) == [0.3, 0.3]
+    assert list(numbers["prior_deviation"]) == [0.2, 0.2]
+    assert numbers["posterior_mean"].tolist() == pytest.approx([0.3, 0.4])
+    assert numbers["posterior_deviation"].tolist() == pytest.approx([0.2, 0.1])
+    assert numbers["bound"].tolist() == pytest.approx([-0.8, -0.45])
+    assert numbers["bound_low"].tolist() == pytest.approx([-0.9, -0.5])
+    assert numbers["bound_high"].tolist() == pytest.approx([-0.7, -0.4])
+
+
+def test_the_figure_of_inference_plots_these_numbers(tmp_path):
+    inferring_run(tmp_path, seed=0, bounds=[-0.9, -0.4])
+    material = gather([tmp_path])
+    numbers = threshold_inference(material)
+    methods = pd.Categorical(numbers["method"], material.methods)
+    figure = draw_threshold_inference(numbers.assign(method=methods))
+    above, below = figure.axes
+    posterior, prior = above.lines
+    (bound,) = below.lines
+    assert posterior.get_ydata() == pytest.approx([0.3, 0.4])
+    assert prior.get_ydata() == pytest.approx([0.3, 0.3])
+    assert bound.get_ydata() == pytest.approx([-0.9, -0.4])
+    band_of_posterior = above.collections[0].get_datalim(above.transData)
+    assert (band_of_posterior.y0, band_of_posterior.y1) == pytest.approx((0.1, 0.5))
+
+
+def test_a_run_without_a_bound_has_no_figure_of_inference(tmp_path):
+    inferring_run(tmp_path, seed=0, bounds=[np.nan, np.nan])
+    assert threshold_inference(gather([tmp_path])).empty
 
 
 def test_settings_are_flattened_without_data_folder_and_reasons():

@@ -1,6 +1,7 @@
 """Posteriors p(T | x) of the threshold T that cuts an image's pseudo-label."""
 
 from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import scipy.stats
@@ -9,15 +10,27 @@ from jaxtyping import Float
 from torch import Tensor, distributions
 from torch.distributions import kl_divergence
 
-from segpl.em.tensors import PerClass, Seeds
+from segpl.em.objectives import ImageObjective
+from segpl.em.tensors import Labels, PerClass, Probabilities, Scalar, Seeds
+from segpl.em.threshold_losses import CELLS, cut_losses, cut_losses_on_grid, label_losses
 from segpl.foundation.draws import Purpose, uniform
 
 EDGE = 1e-4
 """T stays this far away from 0 and 1, where its logit is infinite."""
 
 
+class Support(NamedTuple):
+    """Values of T, and the probability of each: an expectation over T is a sum over them."""
+
+    thresholds: Float[Tensor, " N"]
+    probabilities: Float[Tensor, "B K N"]
+
+
 class Posterior(ABC):
     """p(T | x), with one T per image and class."""
+
+    is_inferred: ClassVar[bool] = True
+    """Whether an image can change it."""
 
     mean: PerClass
     standard_deviation: PerClass
@@ -28,6 +41,35 @@ class Posterior(ABC):
     def quantile(self, level: PerClass) -> PerClass:
         """The T below which a share of `level` of the posterior lies."""
 
+    @abstractmethod
+    def support(self) -> Support:
+        """The values that T takes, with gradients into what the posterior is made from."""
+
+    def expected_loss(self, p: Probabilities, objective: ImageObjective) -> PerClass:
+        """E[L(T)], where L(T) is the loss of p against its own pseudo-label 1(p > T).
+
+        The gradient reaches the posterior and not p.
+        """
+        support = self.support()
+        losses = cut_losses(p, support.thresholds, objective)
+        return (support.probabilities * losses).sum(-1)
+
+    def expected_label_loss(self, p: Probabilities, y: Labels) -> PerClass:
+        """E[-log P(y | x, T)] per voxel of observed labels y (see `label_losses`).
+
+        The gradient reaches the posterior and not p.
+        """
+        support = self.support()
+        losses = label_losses(p, y, support.thresholds)
+        return (support.probabilities * losses).sum(-1)
+
+    def summary(self) -> dict[str, Scalar]:
+        """The mean and standard deviation of T, averaged over images and classes, for the log."""
+        return {
+            "posterior_mean": self.mean.mean(),
+            "posterior_deviation": self.standard_deviation.mean(),
+        }
+
     def draw(self, seeds: Seeds) -> PerClass:
         """One T per image and class, drawn from the image's own seed."""
         classes = self.mean.shape[1]
@@ -36,20 +78,50 @@ class Posterior(ABC):
 
 
 class PointPosterior(Posterior):
-    """All probability on one T."""
+    """All probability on one T, the same for every image and class of p."""
 
-    def __init__(self, threshold: PerClass):
-        self.mean = threshold
-        self.standard_deviation = torch.zeros_like(threshold)
-        self.kl = torch.zeros_like(threshold)
+    is_inferred = False
+
+    def __init__(self, threshold: float, p: Probabilities):
+        self.threshold = threshold
+        self.mean = p.new_full(p.shape[:2], threshold)
+        self.standard_deviation = torch.zeros_like(self.mean)
+        self.kl = torch.zeros_like(self.mean)
 
     def quantile(self, level: PerClass) -> PerClass:
         """T, whatever the level."""
         return self.mean
 
+    def support(self) -> Support:
+        """The one T."""
+        return Support(
+            self.mean.new_tensor([self.threshold]), torch.ones_like(self.mean)[..., None]
+        )
 
-class UniformPosterior(Posterior):
+
+class ContinuousPosterior(Posterior):
+    """A distribution on (0, 1), summed over `CELLS` cells of equal width."""
+
+    @abstractmethod
+    def cell_probabilities(self, edges: Float[Tensor, " M"]) -> Float[Tensor, "B K N"]:
+        """The probability that T lies between each edge and the next one."""
+
+    def support(self) -> Support:
+        """The middle of each cell, which stands for the cell."""
+        edges = torch.linspace(0, 1, CELLS + 1).to(self.mean)
+        middles = (edges[:-1] + edges[1:]) / 2
+        return Support(middles, self.cell_probabilities(edges))
+
+    def expected_loss(self, p: Probabilities, objective: ImageObjective) -> PerClass:
+        """E[L(T)] as for any posterior; all thresholds of the grid are cut in one pass."""
+        losses = cut_losses_on_grid(p, objective)
+        return (self.support().probabilities * losses).sum(-1)
+
+
+class UniformPosterior(ContinuousPosterior):
     """The uniform distribution on (0, 1)."""
+
+    is_inferred = False
 
     def __init__(self, mean: PerClass):
         self.mean = mean
@@ -60,8 +132,12 @@ class UniformPosterior(Posterior):
         """The level itself."""
         return level.clamp(EDGE, 1 - EDGE)
 
+    def cell_probabilities(self, edges: Float[Tensor, " M"]) -> Float[Tensor, "B K N"]:
+        """The width of each cell."""
+        return edges.diff().expand(*self.mean.shape, -1)
 
-class TruncatedNormalPosterior(Posterior):
+
+class TruncatedNormalPosterior(ContinuousPosterior):
     """N(mu, sigma) (Eq. 6) truncated to (0, 1), where the paper lets T live.
 
     Mean, standard deviation and KL (Eq. 8) are those of the Normal before truncation.
@@ -88,8 +164,16 @@ class TruncatedNormalPosterior(Posterior):
         untruncated_level = untruncated_level.clamp(1e-7, 1 - 1e-7)
         return self.normal.icdf(untruncated_level).clamp(EDGE, 1 - EDGE)
 
+    def cell_probabilities(self, edges: Float[Tensor, " M"]) -> Float[Tensor, "B K N"]:
+        """Differences of the distribution function F between 0 and 1."""
+        mu = self.normal.mean[..., None]
+        sigma = self.normal.stddev[..., None]
+        cumulative = distributions.Normal(mu, sigma).cdf(edges)
+        untruncated = cumulative.diff()
+        return untruncated / untruncated.sum(-1, keepdim=True)
 
-class BetaPosterior(Posterior):
+
+class BetaPosterior(ContinuousPosterior):
     """Beta(a, b), with its own a and b for each image and class."""
 
     def __init__(self, a: PerClass, b: PerClass, prior: distributions.Beta):
@@ -114,6 +198,16 @@ class BetaPosterior(Posterior):
                 torch.manual_seed(int(seed))
                 thresholds.append(distributions.Beta(a, b).rsample())
         return torch.stack(thresholds).clamp(EDGE, 1 - EDGE)
+
+    def cell_probabilities(self, edges: Float[Tensor, " M"]) -> Float[Tensor, "B K N"]:
+        """The normalised density at the middle of each cell.
+
+        torch has no distribution function of Beta, and scipy's has no gradient.
+        """
+        middles = (edges[:-1] + edges[1:]) / 2
+        a = self.beta.concentration1[..., None]
+        b = self.beta.concentration0[..., None]
+        return distributions.Beta(a, b).log_prob(middles).softmax(-1)
 
 
 class CategoricalPosterior(Posterior):
@@ -140,3 +234,7 @@ class CategoricalPosterior(Posterior):
         last = len(self.thresholds) - 1
         index = is_below.sum(-1).clamp(max=last)
         return self.thresholds[index]
+
+    def support(self) -> Support:
+        """The thresholds with their probabilities."""
+        return Support(self.thresholds, self.probabilities)

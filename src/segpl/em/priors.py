@@ -11,7 +11,7 @@ from jaxtyping import Float
 from pydantic import Field, PositiveFloat
 from torch import Tensor, distributions
 
-from segpl.em.objectives import dice_per_image
+from segpl.em.bound import Bound
 from segpl.em.posteriors import (
     BetaPosterior,
     CategoricalPosterior,
@@ -20,8 +20,8 @@ from segpl.em.posteriors import (
     TruncatedNormalPosterior,
     UniformPosterior,
 )
-from segpl.em.pseudo_labels import pseudo_label
 from segpl.em.tensors import PerClass, Probabilities
+from segpl.em.threshold_losses import cut_losses
 from segpl.foundation.errors import UserError
 from segpl.foundation.named import Named
 
@@ -42,8 +42,11 @@ class Prior(Named, ABC):
         return ()
 
     @abstractmethod
-    def posterior(self, phi_outputs: PhiOutputs, p: Probabilities, kl_weight: float) -> Posterior:
-        """p(T | x) from phi's outputs or, if Eq. 4 is a finite sum, from the probabilities p."""
+    def posterior(self, phi_outputs: PhiOutputs, p: Probabilities, bound: Bound) -> Posterior:
+        """p(T | x) from phi's outputs or, if Eq. 4 is a finite sum, from the probabilities p.
+
+        A finite sum gives the very posterior that maximises `bound`.
+        """
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,9 @@ class Fixed(Prior):
     threshold: Probability = 0.5
     """The value of T."""
 
-    def posterior(self, phi_outputs: PhiOutputs, p: Probabilities, kl_weight: float) -> Posterior:
+    def posterior(self, phi_outputs: PhiOutputs, p: Probabilities, bound: Bound) -> Posterior:
         """All probability on the fixed T."""
-        return PointPosterior(p.new_full(p.shape[:2], self.threshold))
+        return PointPosterior(self.threshold, p)
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class Uniform(Prior):
     sharpens nor shifts it.
     """
 
-    def posterior(self, phi_outputs: PhiOutputs, p: Probabilities, kl_weight: float) -> Posterior:
+    def posterior(self, phi_outputs: PhiOutputs, p: Probabilities, bound: Bound) -> Posterior:
         """The prior, for every image."""
         return UniformPosterior(p.new_full(p.shape[:2], 0.5))
 
@@ -87,7 +90,7 @@ class Gaussian(Prior):
         log_sigma = log(self.deviation)
         return logit_mu, log_sigma
 
-    def posterior(self, phi_outputs: PhiOutputs, p: Probabilities, kl_weight: float) -> Posterior:
+    def posterior(self, phi_outputs: PhiOutputs, p: Probabilities, bound: Bound) -> Posterior:
         """N(mu, sigma) (Eq. 5 and 6), whose KL is that of Eq. 8.
 
         Unlike in Eq. 5, phi outputs the logit of mu: T cuts a probability, so mu lies in (0, 1).
@@ -140,7 +143,7 @@ class Beta(Prior):
         """The logarithms of both shape parameters."""
         return log(self.a), log(self.b)
 
-    def posterior(self, phi_outputs: PhiOutputs, p: Probabilities, kl_weight: float) -> Posterior:
+    def posterior(self, phi_outputs: PhiOutputs, p: Probabilities, bound: Bound) -> Posterior:
         """Beta(a, b), where phi outputs log a and log b."""
         log_a, log_b = phi_outputs
         a = log_a.exp()
@@ -154,9 +157,9 @@ class Beta(Prior):
 class Categorical(Prior):
     """T takes one of a few values, so the E-step (Eq. 4) is an exact sum and needs no phi.
 
-    The likelihood of an image under a threshold is exp(-Dice loss) of the pseudo-label that it
-    cuts, which is the M-step's own objective. If the KL has weight w, the posterior that minimises
-    Eq. 7 takes the likelihood to the power 1 / w.
+    The likelihood of an image under a threshold is exp(-loss) of the pseudo-label that it cuts,
+    where the loss is the M-step's own objective for one image and class. If the KL has weight w,
+    the posterior that maximises Eq. 7 takes the likelihood to the power 1 / w.
     """
 
     thresholds: tuple[Probability, ...] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -173,17 +176,14 @@ class Categorical(Prior):
             message = "categorical: give as many weights as thresholds, or none."
             raise UserError(message, where=("weights",))
 
-    def posterior(self, phi_outputs: PhiOutputs, p: Probabilities, kl_weight: float) -> Posterior:
+    def posterior(self, phi_outputs: PhiOutputs, p: Probabilities, bound: Bound) -> Posterior:
         """p(T = i | x) for each threshold i (Eq. 4)."""
-        p = p.detach()
-        losses = []
-        for threshold in self.thresholds:
-            y = pseudo_label(p, threshold)
-            losses.append(dice_per_image(p, y))
-        log_likelihood = -torch.stack(losses, dim=-1) / max(kl_weight, 1e-6)
+        thresholds = p.new_tensor(self.thresholds)
+        losses = cut_losses(p, thresholds, bound.objective)
+        log_likelihood = -losses / max(bound.kl_weight, 1e-6)
         log_prior = self._log_prior(p)
         probabilities = (log_likelihood + log_prior).softmax(-1)
-        return CategoricalPosterior(p.new_tensor(self.thresholds), probabilities, log_prior.exp())
+        return CategoricalPosterior(thresholds, probabilities, log_prior.exp())
 
     def _log_prior(self, p: Tensor) -> Float[Tensor, " N"]:
         """Values of log p(T = i), one for each threshold i, on the device of p."""

@@ -10,8 +10,9 @@ from jaxtyping import Float
 from pydantic import Field, NonNegativeFloat
 from torch import Tensor, nn
 
+from segpl.em.bound import Bound
 from segpl.em.broadcasting import append_axes
-from segpl.em.objectives import OBJECTIVES, ramp
+from segpl.em.objectives import IMAGE_OBJECTIVES, OBJECTIVES, ramp
 from segpl.em.posteriors import Posterior
 from segpl.em.priors import Normal, Prior
 from segpl.em.tensors import Images, Labels, Probabilities, Samples, Scalar, VoxelWeights
@@ -155,6 +156,11 @@ class Thresholded(SemiSupervised):
         """Yes: phi learns from them, whatever alpha is."""
         return True
 
+    @property
+    def bound(self) -> Bound:
+        """The bound of Eq. 7, in which the M-step's objective is that of one image and class."""
+        return Bound(IMAGE_OBJECTIVES[self.objective], self.kl_weight)
+
     def posterior(
         self, model: Model, features: Float[Tensor, "N F *space"], p: Probabilities
     ) -> Posterior:
@@ -166,7 +172,7 @@ class Thresholded(SemiSupervised):
         first = len(features) - len(p)
         phi_outputs = model["phi"](features)
         outputs_of_p = [output[first:] for output in phi_outputs]
-        return self.prior.posterior(outputs_of_p, p, self.kl_weight)
+        return self.prior.posterior(outputs_of_p, p, self.bound)
 
     def predict(self, model: Model, x: Images, samples: int = 1) -> Samples:
         """Probabilities for thresholds spread evenly over the posterior; for one, its median.
@@ -183,11 +189,3 @@ class Thresholded(SemiSupervised):
             logit_of_t = posterior.quantile(level).logit()
             logits_of_t.append(append_axes(logit_of_t, like=logits))
         return (logits - torch.stack(logits_of_t)).sigmoid()
-
-
-def posterior_summary(posterior: Posterior) -> dict[str, Tensor]:
-    """The mean and standard deviation of T, averaged over images and classes, for the log."""
-    return {
-        "posterior_mean": posterior.mean.mean(),
-        "posterior_deviation": posterior.standard_deviation.mean(),
-    }

@@ -24,13 +24,15 @@ from segpl.em.priors import Fixed, Prior
 from segpl.em.pseudo_labels import pseudo_label
 from segpl.em.types import Batch, Losses
 from segpl.em.views import draw_view
-from segpl.methods.base import Model, Share, Thresholded, posterior_summary
+from segpl.methods.base import Model, Share, Thresholded
 from segpl.networks.unet import UNet
 
 
 class EStep(NamedTuple):
     """The pseudo-labels of the unlabelled images, and how they were made."""
 
+    p_u: Float[Tensor, "U K *space"]
+    """The averaged network's probabilities, from which they are cut."""
     y_u: Float[Tensor, "U K *space"]
     """The pseudo-labels."""
     is_sure: Float[Tensor, "U K *space"]
@@ -134,7 +136,8 @@ class SegPLEM(Thresholded):
             "mixed": self.segmentation_loss(p_m, mixed.y, where=voxel_weights),
             "kl": self.kl_weight * e_step.posterior.kl.mean(),
         }
-        logged = posterior_summary(e_step.posterior) | self._mixed_losses(p_m, mixed, alpha)
+        summary = self.bound.summary(e_step.posterior, e_step.p_u)
+        logged = summary | self._mixed_losses(p_m, mixed, alpha)
         return Losses(terms, e_step.y_u, e_step.threshold, logged)
 
     def _e_step(self, model: Model, batch: Batch) -> EStep:
@@ -149,13 +152,12 @@ class SegPLEM(Thresholded):
         y_u = keep_largest(y_u, self.single_component)
         y_u = keep_nested(y_u, self.nested)
         is_sure = torch.maximum(p_u, 1 - p_u) >= self.confidence
-        return EStep(y_u, is_sure.to(p_u.dtype), posterior, threshold)
+        return EStep(p_u, y_u, is_sure.to(p_u.dtype), posterior, threshold)
 
     def _mix(self, batch: Batch, e_step: EStep) -> Mixed:
         """A strong view of each unlabelled image, mixed with a labelled image."""
         view = draw_view(batch.seeds_u, self.strength, mirror=self.mirror)
-        space = batch.x_u.shape[2:]
-        boxes = draw_boxes(batch.seeds_u, space, Sides(*self.box))
+        boxes = draw_boxes(batch.seeds_u, batch.x_u.shape[2:], Sides(*self.box))
         is_true = invert_half(boxes, batch.seeds_u)
         is_true = is_true * choose_images(batch.seeds_u, self.exchange, like=boxes)
         partner = partner_indices(len(batch.x_u), partners=len(batch.x_p))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from segpl.em.pseudo_labels import pseudo_label
 from segpl.em.types import Batch, Losses
-from segpl.methods.base import Model, Thresholded, posterior_summary
+from segpl.methods.base import Model, Thresholded
 
 
 @dataclass(frozen=True)
@@ -35,4 +35,4 @@ class SegPLVI(Thresholded):
             "unlabelled": alpha * self.segmentation_loss(p_u, y_u),
             "kl": self.kl_weight * posterior.kl.mean(),
         }
-        return Losses(terms, y_u, threshold, posterior_summary(posterior))
+        return Losses(terms, y_u, threshold, self.bound.summary(posterior, p_u))

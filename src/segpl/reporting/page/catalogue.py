@@ -32,8 +32,10 @@ from segpl.reporting.page.pictures import (
 from segpl.reporting.page.robustness import draw_scores_by_level, scores_by_level
 from segpl.reporting.page.scans import Scan
 from segpl.reporting.page.training_curves import (
+    draw_threshold_inference,
     draw_thresholds,
     draw_training_curve,
+    threshold_inference,
     thresholds,
     training_curve,
 )
@@ -184,6 +186,21 @@ PLOTS = (
         alt="Line chart of the threshold's posterior over steps, with its prior as a grey band.",
         numbers=thresholds,
         draw=draw_thresholds,
+    ),
+    Plot(
+        name="inference",
+        section="training",
+        title="Inference of the threshold",
+        caption=(
+            "Above, the prior and the posterior of the threshold: mean and one standard deviation. "
+            "Below, the bound of Eq. 7 that the posterior should maximise: minus the expected loss "
+            "of the labels, minus the divergence from the prior. It is computed exactly, and "
+            "higher is better. It also rises as the network becomes more certain, so compare its "
+            "course and not its level between methods. Bands around it show the range over seeds."
+        ),
+        alt="Line charts of the threshold's prior and posterior, and of the bound, over steps.",
+        numbers=threshold_inference,
+        draw=draw_threshold_inference,
     ),
     Plot(
         name="subjects",

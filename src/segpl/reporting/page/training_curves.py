@@ -1,6 +1,7 @@
 """Curves of training from log.csv: losses, pseudo-labels and the learnt threshold."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,16 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from segpl.reporting.material import Material
-from segpl.reporting.page.style import CELL, MethodStyle, draw_band, plot_methods
+from segpl.reporting.page.style import (
+    CELL,
+    DrawMethod,
+    MethodStyle,
+    add_legend,
+    by_method,
+    draw_band,
+    make_panels,
+    plot_methods,
+)
 
 POINTS = 100
 """Points of a curve. In a longer log, consecutive steps are averaged."""
@@ -118,6 +128,22 @@ def thresholds(material: Material) -> pd.DataFrame:
     )
 
 
+def threshold_inference(material: Material) -> pd.DataFrame:
+    """Prior, posterior and bound over the steps, for the runs that log the bound of Eq. 7.
+
+    Of the bound there are the mean and the range over seeds.
+    """
+    if "bound" not in material.log:
+        return pd.DataFrame()
+    inferring = replace(material, log=material.log.dropna(subset="bound"))
+    posteriors = thresholds(inferring)
+    if posteriors.empty:
+        return posteriors
+    names = {"mean": "bound", "low": "bound_low", "high": "bound_high"}
+    bounds = training_curve(inferring, "bound").rename(columns=names)
+    return posteriors.merge(bounds[[*CELL, "step", *names.values()]], on=[*CELL, "step"])
+
+
 def find_prior(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     """The setting called `prior`, at whatever depth of run.yaml; empty if there is none."""
     prior = settings.get("prior")
@@ -166,12 +192,7 @@ def draw_thresholds(numbers: pd.DataFrame) -> Figure:
 
 
 def _draw_threshold(axis: Axes, curve: pd.DataFrame, style: MethodStyle) -> None:
-    _draw_distribution(
-        axis, curve, "posterior", color=style.color, ls="-", label=f"{style.method}: posterior"
-    )
-    _draw_distribution(
-        axis, curve, "prior", color=PRIOR_COLOUR, ls="--", label="prior ± 1 standard deviation"
-    )
+    _draw_prior_and_posterior(axis, curve, style)
     axis.plot(
         curve["step"],
         curve["threshold"],
@@ -179,6 +200,48 @@ def _draw_threshold(axis: Axes, curve: pd.DataFrame, style: MethodStyle) -> None
         lw=0.8,
         ls=":",
         label="dotted: drawn in the batch",
+    )
+
+
+def draw_threshold_inference(numbers: pd.DataFrame) -> Figure:
+    """Plot prior and posterior in a panel for each budget, and the bound in the panel below it."""
+    panels_of_budgets = []
+    for budget, rows in numbers.groupby("budget", observed=True):
+        panels_of_budgets.append(rows.assign(panel=f"{budget}: prior and posterior"))
+        panels_of_budgets.append(rows.assign(panel=f"{budget}: bound"))
+    figure, panels = make_panels(pd.concat(panels_of_budgets), by="panel")
+    for axis, rows in panels[0::2]:
+        _draw_methods(axis, rows, _draw_prior_and_posterior)
+        axis.set(ylabel="threshold T", xlim=(0, None), ylim=(0, 1))
+    for axis, rows in panels[1::2]:
+        _draw_methods(axis, rows, _draw_bound)
+        axis.set(xlabel="step", ylabel="bound (Eq. 7)", xlim=(0, None))
+    return add_legend(figure)
+
+
+def _draw_methods(axis: Axes, rows: pd.DataFrame, draw_method: DrawMethod) -> None:
+    for style, method_rows in by_method(rows):
+        draw_method(axis, method_rows, style)
+
+
+def _draw_prior_and_posterior(axis: Axes, curve: pd.DataFrame, style: MethodStyle) -> None:
+    _draw_distribution(
+        axis, curve, "posterior", color=style.color, ls="-", label=f"{style.method}: posterior"
+    )
+    _draw_distribution(
+        axis, curve, "prior", color=PRIOR_COLOUR, ls="--", label="prior ± 1 standard deviation"
+    )
+
+
+def _draw_bound(axis: Axes, curve: pd.DataFrame, style: MethodStyle) -> None:
+    draw_band(axis, curve["step"], curve["bound_low"], curve["bound_high"], style.color)
+    axis.plot(
+        curve["step"],
+        curve["bound"],
+        color=style.color,
+        lw=1.4,
+        ls=style.linestyle,
+        label=f"{style.method}: bound",
     )
 
 
