@@ -1,13 +1,14 @@
 """Batches: pure functions of seed and step, with patches that find the foreground."""
 
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from segpl.data.batches import MAX_CENTRES, Steps, crop, keep_slices, volume_index
+from segpl.data.batches import MAX_CENTRES, Steps, crop, join_steps, keep_slices, volume_index
 from segpl.data.cases import Case
 from segpl.data.preparation import Volume
 from segpl.foundation.draws import Purpose, Stream, uniform
@@ -99,6 +100,54 @@ def test_uniform_numbers_depend_on_the_images_seed_and_on_the_purpose():
     assert not torch.equal(both, uniform(torch.tensor([5, 6]), 3, purpose=Purpose.THRESHOLD))
     assert both.min() >= 0
     assert both.max() < 1
+
+
+def test_one_batch_per_step_is_the_sequence_itself():
+    steps = make_steps()
+    assert are_equal(join_steps(steps, 1)[3], steps[3])
+
+
+def test_each_batch_of_a_step_has_its_own_images_and_seeds():
+    steps = make_steps()
+    parts = join_steps(steps, 3)[0].parts(3)
+    assert are_equal(parts[0], steps[0])
+    for first, second in combinations(parts, 2):
+        assert not torch.equal(first.x_l, second.x_l)
+        assert not torch.equal(first.x_u, second.x_u)
+        assert not set(first.seeds_u.tolist()) & set(second.seeds_u.tolist())
+
+
+def test_each_batch_of_a_step_has_its_own_order_of_all_volumes():
+    """One volume per step and batch: each three steps show all three, in orders that differ."""
+    steps = replace(make_steps(), batch=1)
+    orders = []
+    for sequence in join_steps(steps, 4).sequences:
+        volumes = [int(sequence[step].x_l.min()) for step in range(3)]
+        assert sorted(volumes) == [0, 1, 2]
+        orders.append(tuple(volumes))
+    assert len(set(orders)) > 1
+
+
+def test_joined_steps_are_a_function_of_seed_and_number():
+    forwards = join_steps(make_steps(), 3)
+    in_order = [forwards[step] for step in range(4)]
+    backwards = join_steps(make_steps(), 3)
+    for step in reversed(range(4)):
+        assert are_equal(backwards[step], in_order[step])
+
+
+def test_processes_share_each_batch_of_a_step():
+    steps = join_steps(make_steps(), 3)
+    whole = steps[2].parts(3)
+    for process in range(2):
+        shares = steps.of_process(process, processes=2)[2].parts(3)
+        for share, batch in zip(shares, whole, strict=True):
+            assert are_equal(share, [tensor[process::2] for tensor in batch])
+
+
+def test_parts_of_a_batch_without_unlabelled_images_are_well_formed():
+    first, second = join_steps(make_steps(unlabelled=0), 2)[0].parts(2)
+    assert first.x_u.shape == second.x_u.shape == (0, 2, 16, 16)
 
 
 @pytest.fixture

@@ -38,9 +38,9 @@ def small_network() -> UNet:
 
 def curve(kind: type[Method], steps: int = 8) -> list[float]:
     """The total loss of each of a few training steps on one batch."""
-    batch = synthetic_batch()
-    torch.manual_seed(0)
     method = kind()
+    batch = Batch.join([synthetic_batch()] * method.batches_per_step)
+    torch.manual_seed(0)
     model = method.build(small_network)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     totals = []

@@ -6,6 +6,7 @@ import pytest
 import torch
 from untrained import untrained
 
+from segpl.em.types import Batch
 from segpl.methods import METHODS
 from segpl.settings.run import run_from
 
@@ -18,9 +19,15 @@ def built(kind, network, **settings):
     return method, method.build(network)
 
 
+def losses_of(method, model, batch, progress):
+    """The losses of a step in which each batch that the method asks for is `batch`."""
+    batches = [batch] * method.batches_per_step
+    return method.losses(model, Batch.join(batches), progress)
+
+
 def test_losses_are_finite_and_add_up(kind, network, batch):
     method, model = built(kind, network)
-    losses = method.losses(model, batch, progress=0.5)
+    losses = losses_of(method, model, batch, progress=0.5)
     terms = [term.item() for term in losses.terms.values()]
     assert torch.tensor(terms).isfinite().all()
     assert losses.total.item() == pytest.approx(sum(terms), rel=1e-5)
@@ -32,7 +39,7 @@ def has_gradient(weight):
 
 def test_every_trainable_weight_gets_a_gradient(kind, network, batch):
     method, model = built(kind, network)
-    method.losses(model, batch, progress=1.0).total.backward()
+    losses_of(method, model, batch, progress=1.0).total.backward()
     without_gradient = []
     for name, weight in model.named_parameters():
         if weight.requires_grad and not has_gradient(weight):
@@ -52,7 +59,7 @@ def test_the_same_seed_gives_the_same_loss(kind, network, batch):
     totals = []
     for _ in range(2):
         method, model = built(kind, network)
-        totals.append(method.losses(model, batch, progress=0.7).total)
+        totals.append(losses_of(method, model, batch, progress=0.7).total)
     assert torch.equal(totals[0], totals[1])
 
 
@@ -60,8 +67,8 @@ def test_draws_depend_on_the_image_and_not_on_its_index(kind, network, batch):
     """Reversing the unlabelled images and their seeds changes no loss: processes share a batch."""
     method, model = built(kind, network)
     backwards = batch._replace(x_u=batch.x_u.flip(0), seeds_u=batch.seeds_u.flip(0))
-    total = method.losses(model, batch, 1.0).total
-    torch.testing.assert_close(method.losses(model, backwards, 1.0).total, total)
+    total = losses_of(method, model, batch, 1.0).total
+    torch.testing.assert_close(losses_of(method, model, backwards, 1.0).total, total)
 
 
 def test_a_method_learns_one_batch(kind, network, batch):
@@ -69,7 +76,7 @@ def test_a_method_learns_one_batch(kind, network, batch):
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     labelled_losses = []
     for _ in range(30):
-        losses = method.losses(model, batch, progress=1.0)
+        losses = losses_of(method, model, batch, progress=1.0)
         labelled_losses.append(losses.terms["labelled"].item())
         optimiser.zero_grad()
         losses.total.backward()
@@ -80,7 +87,7 @@ def test_a_method_learns_one_batch(kind, network, batch):
 def gradient(kind, network, batch, **settings):
     """The gradient of all weights of a new model in one vector."""
     method, model = built(kind, network, **settings)
-    method.losses(model, batch, progress=1.0).total.backward()
+    losses_of(method, model, batch, progress=1.0).total.backward()
     gradients = [w.grad.flatten() for w in model.parameters() if w.grad is not None]
     return torch.cat(gradients)
 

@@ -1,14 +1,20 @@
 """Where one method must equal another, and what each method learns from."""
 
+from copy import deepcopy
+
 import pytest
 import torch
+from torch.nn.functional import cross_entropy, mse_loss
 
 from segpl.em.exchange import Sides, draw_boxes, exchange, invert_half
 from segpl.em.label_shapes import keep_largest, keep_nested
 from segpl.em.priors import Beta, Categorical, Confident, Fixed, Normal, Uniform
 from segpl.em.pseudo_labels import pseudo_label
+from segpl.em.types import Batch
+from segpl.foundation.draws import Purpose, uniform
 from segpl.foundation.errors import UserError
 from segpl.methods.bcp import BCP
+from segpl.methods.cct import CCT
 from segpl.methods.cps import CPS
 from segpl.methods.deep_ensemble import DeepEnsemble
 from segpl.methods.fixmatch import FixMatch
@@ -17,7 +23,7 @@ from segpl.methods.segpl import SegPL
 from segpl.methods.segpl_elbo import SegPLElbo
 from segpl.methods.segpl_em import SegPLEM
 from segpl.methods.segpl_vi import SegPLVI
-from segpl.methods.self_loop import distant_permutations, shuffle_tiles
+from segpl.methods.self_loop import SelfLoop, distant_permutations, shuffle_tiles
 
 
 def gradients(loss, network):
@@ -94,6 +100,38 @@ def test_mean_teacher_with_decay_0_is_its_student(network):
         assert torch.equal(teacher_weight, student_weight)
 
 
+# CCT
+
+
+def authors_consistency(p, target):
+    """Their weight times the mean squared difference of a softmax over 21 classes.
+
+    Foreground and background are two of the classes, and the network is sure that it is no other.
+    """
+    p_of_classes = torch.zeros(21, *p.shape)
+    target_of_classes = torch.zeros(21, *p.shape)
+    p_of_classes[:2] = torch.stack([p, 1 - p])
+    target_of_classes[:2] = torch.stack([target, 1 - target])
+    return 30 * mse_loss(p_of_classes, target_of_classes)
+
+
+def test_cct_weighs_its_consistency_as_its_authors_do(network, batch):
+    method = CCT(noise=0.0, dropout=0.0)
+    model = built(method, network)
+    theta = model["theta"]
+    target = theta(batch.x_u).sigmoid()
+    features = theta.trunk(batch.x_u)
+    is_background = target.amax(1, keepdim=True) <= 0.5
+    of_decoders = []
+    seen = [features, features, features * is_background]
+    for decoder, of_decoder in zip(model["others"], seen, strict=True):
+        of_decoders.append(authors_consistency(decoder(of_decoder).sigmoid(), target))
+    expected = torch.stack(of_decoders).mean()
+    assert expected > 0
+    terms = method.losses(model, batch, 1.0).terms
+    torch.testing.assert_close(terms["unlabelled"], expected, rtol=2e-3, atol=0)
+
+
 # Deep ensemble
 
 
@@ -125,6 +163,17 @@ def test_a_deep_ensemble_predicts_the_mean_of_members_that_disagree(network, bat
     members = ensemble.predict(model, batch.x_u, samples=3)
     assert members.std(0).max() > 0
     torch.testing.assert_close(ensemble.predict(model, batch.x_u)[0], members.mean(0))
+
+
+def test_a_member_of_a_deep_ensemble_learns_from_its_own_batch_alone(network, batch):
+    base = SegPL(alpha=0.3)
+    ensemble = DeepEnsemble(base=base, members=2)
+    model = built(ensemble, network)
+    others = batch._replace(x_l=batch.x_l + 1, x_u=batch.x_u.flip(-1))
+    total = ensemble.losses(model, Batch.join([batch, others]), 1.0).total
+    for member, own_batch in zip(model, [batch, others], strict=True):
+        expected = base.losses(member, own_batch, 1.0).total
+        assert_same(gradients(total, member), gradients(expected, member))
 
 
 def test_samples_of_a_deep_ensemble_are_a_multiple_of_its_members(network, batch):
@@ -460,6 +509,78 @@ def test_probabilities_of_0_and_1_do_not_break_the_posterior(network, batch):
 
 
 # Self-loop
+
+
+def encoder_and_decoder(theta, batch):
+    """The weights that a puzzle reaches, and the others."""
+    weights = list(theta.parameters())
+    bottleneck = theta.encode(batch.x)
+    reached = torch.autograd.grad(bottleneck.sum(), weights, allow_unused=True)
+    encoder = [w for w, slope in zip(weights, reached, strict=True) if slope is not None]
+    decoder = [w for w, slope in zip(weights, reached, strict=True) if slope is None]
+    return encoder, decoder
+
+
+def puzzle_losses_by_hand(model, batch, answers):
+    """The cross-entropy of one puzzle of all images, from the definition."""
+    orders = distant_permutations(16, 24)
+    puzzle = shuffle_tiles(batch.x, orders[answers], tiles=4)
+    features = model["theta"].encode(puzzle).flatten(2).mean(2)
+    return cross_entropy(model["solver"](features), answers)
+
+
+def test_self_loop_averages_the_predictions_after_each_update_by_a_puzzle(network, batch):
+    method = SelfLoop(stages=3, rate=0.05)
+    model = built(method, network)
+    seeds = torch.cat([batch.seeds_l, batch.seeds_u])
+    answers = (24 * uniform(seeds, 3, purpose=Purpose.PUZZLE)).long()
+
+    refined = deepcopy(model)
+    weights = list(refined.parameters())
+    predictions = []
+    for stage in range(3):
+        loss = puzzle_losses_by_hand(refined, batch, answers[:, stage])
+        slopes = torch.autograd.grad(loss, weights, materialize_grads=True)
+        with torch.no_grad():
+            for weight, slope in zip(weights, slopes, strict=True):
+                if slope.any():
+                    weight -= 0.05 * weight.norm() / slope.norm() * slope
+            predictions.append(refined["theta"](batch.x_u).sigmoid())
+    expected = torch.stack(predictions).mean(0)
+
+    p_u = model["theta"](batch.x_u).sigmoid()
+    assert (expected - p_u).abs().max() > 0.01
+    losses = method.losses(model, batch, 1.0)
+    unlabelled = 0.05 * method.segmentation_loss(p_u, expected)
+    torch.testing.assert_close(losses.terms["unlabelled"], unlabelled)
+    assert torch.equal(losses.y_u, pseudo_label(expected, 0.5))
+
+
+def test_the_stages_of_self_loop_update_the_encoder_of_a_copy(network, batch, monkeypatch):
+    method = SelfLoop()
+    model = built(method, network)
+    before = deepcopy(model.state_dict())
+    copies = []
+    monkeypatch.setattr(
+        "segpl.methods.self_loop.deepcopy",
+        lambda original: copies.append(deepcopy(original)) or copies[0],
+    )
+    method.losses(model, batch, 1.0)
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight, before[name])
+    encoder, decoder = encoder_and_decoder(model["theta"], batch)
+    refined_encoder, refined_decoder = encoder_and_decoder(copies[0]["theta"], batch)
+    for weight, refined in zip(decoder, refined_decoder, strict=True):
+        assert torch.equal(weight, refined)
+    moved = [not torch.equal(w, r) for w, r in zip(encoder, refined_encoder, strict=True)]
+    assert sum(moved) > len(moved) / 2, "weights of 0, the first biases, stay"
+
+
+def test_self_loop_learns_only_the_puzzle_during_pre_training(network, batch):
+    method = SelfLoop()
+    losses = method.losses(built(method, network), batch, progress=0.1)
+    assert list(losses.terms) == ["jigsaw"]
+    assert losses.y_u is None
 
 
 def test_jigsaw_orders_are_permutations():

@@ -57,6 +57,18 @@ def test_a_patch_is_planned_to_fit_a_given_spacing(tmp_path):
     assert planned_among_patch_and_spacing(run) == {"patch"}
 
 
+@pytest.mark.parametrize(("method", "batch"), [("supervised", 4), ("deep-ensemble", 2)])
+def test_a_method_with_several_batches_per_step_gets_smaller_ones(
+    tmp_path, monkeypatch, method, batch
+):
+    """Five members need five times the memory."""
+    write_noise(tmp_path, [(64, 64, 24)] * 4, [(1, 1, 1)] * 4)
+    monkeypatch.setattr("segpl.settings.schedule.free_memory", lambda: 4 * 10**9)
+    run = plan_run(tmp_path, {"method": method})
+    assert run.batch == batch
+    assert ("memory is scarce" in run.why["batch"]) == (batch < 4)
+
+
 def test_a_spacing_of_none_keeps_the_images_grid(tmp_path):
     write_balls(tmp_path, (200, 160, 90), (1, 1, 1), diameter=80)
     run = plan_supervised(tmp_path, spacing=None)

@@ -5,6 +5,7 @@ import torch
 
 from segpl.em.types import Batch
 from segpl.methods.cps import CPS
+from segpl.methods.deep_ensemble import DeepEnsemble
 from segpl.methods.fixmatch import FixMatch
 from segpl.methods.segpl import SegPL
 from segpl.methods.supervised import Supervised
@@ -77,8 +78,9 @@ def test_the_flops_of_a_network_agree_with_a_hand_count():
         (Supervised(), 1, 0, 1),
         (FixMatch(), 1, 2, 1),
         (CPS(), 2, 2, 2),
+        (DeepEnsemble(base=SegPL(), members=3), 1, 1, 3),
     ],
-    ids=["segpl", "supervised", "fixmatch", "cps"],
+    ids=["segpl", "supervised", "fixmatch", "cps", "deep-ensemble"],
 )
 def test_the_flops_of_a_method_are_its_forward_passes_per_image(
     method, labelled, unlabelled, prediction, tiny_batch

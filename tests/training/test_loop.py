@@ -21,6 +21,7 @@ from segpl.foundation.errors import UserError
 from segpl.foundation.progress import format_duration
 from segpl.methods import DEFAULT, METHODS
 from segpl.methods.segpl_em import SegPLEM
+from segpl.methods.supervised import Supervised
 from segpl.settings.planning import plan_run
 from segpl.settings.run import read_run
 from segpl.training.learner import Learner
@@ -105,6 +106,26 @@ def train_to_step_3(run, directory, monkeypatch):
         patched.setattr(Learner, "training_step", stop_at_step_3)
         with pytest.raises(StopError):
             train(run, directory)
+
+
+def test_members_of_a_deep_ensemble_see_different_images(tumours, tmp_path, monkeypatch):
+    """Views and exchanged boxes apart, which are off: the crops themselves differ."""
+    seen = []
+    losses = Supervised.losses
+
+    def remember(self, model, batch, progress):
+        seen.append(batch.x_l)
+        return losses(self, model, batch, progress)
+
+    monkeypatch.setattr(Supervised, "losses", remember)
+    plain = {"augment": 0.0, "exchange": 0.0, "batch": 2, "steps": 1}
+    run = plan_slices(tumours, {"name": "deep-ensemble", "members": 3}, **plain)
+    train(run, tmp_path / "run")
+    first, second, third = seen[-3:]
+    assert first.shape == (2, 4, 32, 32)
+    assert not torch.equal(first, second)
+    assert not torch.equal(first, third)
+    assert not torch.equal(second, third)
 
 
 OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in METHODS if name != DEFAULT]

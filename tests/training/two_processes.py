@@ -33,8 +33,14 @@ class Step(nn.Module):
         return self.method.losses(self.model, batch, progress=0.7).total
 
 
-def whole_batch(patch):
-    generator = torch.Generator().manual_seed(1)
+def whole_batch(method, patch):
+    """All batches that a step of the method needs, each with other images."""
+    batches = [one_batch(patch, seed) for seed in range(1, 1 + method.batches_per_step)]
+    return Batch.join(batches)
+
+
+def one_batch(patch, seed):
+    generator = torch.Generator().manual_seed(seed)
     x = torch.randn(6, 2, *patch, generator=generator)
     y = (x[:2] > 0.3).float()
     return Batch(
@@ -53,7 +59,7 @@ def gradients_of_one(method, patch):
     torch.manual_seed(5)
     model = method.build(lambda: UNet(inputs=2, regions=2, channels=4, patch=patch))
     step = Step(method, copy.deepcopy(model))
-    step(whole_batch(patch)).backward()
+    step(whole_batch(method, patch)).backward()
     return model, [weight.grad for weight in step.parameters()]
 
 
@@ -61,7 +67,7 @@ def largest_difference(method, patch, model, expected):
     """Between the gradients of one and of two processes, relative to the largest gradient."""
     step = Step(method, model)
     shared = DistributedDataParallel(step, find_unused_parameters=True)
-    share = [tensor[dist.get_rank() :: 2] for tensor in whole_batch(patch)]
+    share = [tensor[dist.get_rank() :: 2] for tensor in whole_batch(method, patch)]
     shared(Batch(*share)).backward()
     largest = 0.0
     difference = 0.0

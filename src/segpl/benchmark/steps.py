@@ -51,6 +51,13 @@ class Configuration:
         """A new theta."""
         return UNet(self.inputs, self.regions, self.channels, self.patch)
 
+    def batch_for(self, method: Method, device: torch.device) -> Batch:
+        """The batches that a step of the method needs."""
+        batches = []
+        for _ in range(method.batches_per_step):
+            batches.append(self.batch(device, all_labelled=not method.uses_unlabelled()))
+        return Batch.join(batches)
+
     def batch(self, device: torch.device, all_labelled: bool = False) -> Batch:
         """Images and labels of noise.
 
@@ -164,7 +171,7 @@ def _training_step(
     torch.manual_seed(0)
     model = method.build(configuration.network).to(device)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
-    batch = configuration.batch(device, all_labelled=not method.uses_unlabelled())
+    batch = configuration.batch_for(method, device)
     compiler = Compiler(model, compiled)
 
     def step() -> Losses:
@@ -205,7 +212,7 @@ def _operations(
     """Floating-point operations of one step, forwards and backwards, counted by running it."""
     method: Method = METHODS[PLAIN if name == REFERENCE else name]()
     model = method.build(configuration.network).to(device)
-    batch = configuration.batch(device, all_labelled=not method.uses_unlabelled())
+    batch = configuration.batch_for(method, device)
     with FlopCounterMode(display=False) as counter, torch.compiler.set_stance("force_eager"):
         method.losses(model, batch, progress=LATE_IN_THE_RUN).total.backward()
     return counter.get_total_flops()

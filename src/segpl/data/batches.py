@@ -1,7 +1,7 @@
 """The batch of step s: which images, and which patches of them. A pure function of seed and s."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -131,6 +131,30 @@ class Steps(TorchDataset[Batch]):
             rng = generator(self.seed, Stream.FOREGROUND, index)
             self.centres[index] = draw_centres(self.labelled[index], rng)
         return self.centres[index]
+
+
+@dataclass(frozen=True)
+class JoinedSteps(TorchDataset[Batch]):
+    """`steps[s]` holds the batches that several sequences have for step s, one after the other."""
+
+    sequences: tuple[Steps, ...]
+
+    def __getitem__(self, step: int) -> Batch:
+        return Batch.join([steps[step] for steps in self.sequences])
+
+    def of_process(self, process: int, processes: int) -> "JoinedSteps":
+        """The share of one of several processes: the same share of each batch."""
+        shares = []
+        for steps in self.sequences:
+            shares.append(replace(steps, process=process, processes=processes))
+        return JoinedSteps(tuple(shares))
+
+
+def join_steps(steps: Steps, count: int) -> JoinedSteps:
+    """`steps` and `count - 1` further sequences on the same volumes, each with its own draws."""
+    own_seeds = seeds(steps.seed, Stream.BATCHES, count=count - 1).tolist()
+    others = [replace(steps, seed=seed, centres={}) for seed in own_seeds]
+    return JoinedSteps((steps, *others))
 
 
 def draw_centres(volume: Volume, rng: np.random.Generator) -> Centres:

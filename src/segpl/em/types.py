@@ -1,5 +1,6 @@
 """What flows between the stages: a batch into a method, its losses out."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -39,6 +40,17 @@ class Batch(NamedTuple):
         """The predictions (p_l, p_u) of labelled and unlabelled images, from those of `x`."""
         p_l, p_u = p.split([len(self.x_l), len(self.x_u)])
         return p_l, p_u
+
+    @classmethod
+    def join(cls, batches: Sequence["Batch"]) -> "Batch":
+        """One batch with the images of several, one batch after the other."""
+        fields = zip(*batches, strict=True)
+        return cls(*[torch.cat(tensors) for tensors in fields])
+
+    def parts(self, count: int) -> list["Batch"]:
+        """The inverse of `join` for `count` batches of the same size."""
+        fields = [tensor.unflatten(0, (count, len(tensor) // count)) for tensor in self]
+        return [Batch(*tensors) for tensors in zip(*fields, strict=True)]
 
 
 LABEL_TERMS = ("labelled", "mixed_true")

@@ -30,6 +30,7 @@ class Stream(IntEnum):
     PARTNER_CROP = 12
     PARTNER_VIEW = 13
     UNLABELLED_VIEW = 14
+    BATCHES = 15
 
 
 class Purpose(IntEnum):

@@ -46,6 +46,11 @@ class Method(Named, ABC):
         known = {setting.name for setting in fields(cls)}
         return {key: value for key, value in settings.items() if key in known}
 
+    @property
+    def batches_per_step(self) -> int:
+        """Batches that `losses` gets joined to one, each with its own order of the images."""
+        return 1
+
     def build(self, network: Callable[[], UNet]) -> nn.Module:
         """The model to train; each call of `network` makes a new theta."""
         return network()

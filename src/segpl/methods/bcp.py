@@ -26,6 +26,10 @@ class BCP(SemiSupervised):
     student then sees mixed images only. Pre-training exchanges boxes between labelled images, as
     for every method of this package. Their two halves of a batch, one per direction, are here a
     direction drawn for each image.
+
+    Alpha of 0.5, a decay of 0.99, boxes of 2/3 of each side and pre-training for a quarter of the
+    run are the authors' values on ACDC. They need no conversion: labels and pseudo-labels have the
+    same loss, half Dice and half cross-entropy, as there.
     """
 
     alpha: NonNegativeFloat = 0.5

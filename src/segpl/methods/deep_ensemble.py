@@ -19,14 +19,16 @@ from segpl.networks.unet import UNet
 class DeepEnsemble(Method):
     """Members of any method with different initial weights (Lakshminarayanan et al., NeurIPS 2017).
 
-    All members see the same images in the same order, so they differ by their initial weights and
-    their own random draws. A step costs as much as one step of the base method per member.
+    As in their paper, the members differ by their initial weights and by the order in which they
+    see the images, and all of them learn from all images. Their adversarial training is left out:
+    it is optional in their recipe, and the SegPL paper does not use it. A step has one batch for
+    each member, and costs as much as one step of the base method per member.
     """
 
     base: Method = field(default_factory=lambda: Method.choose("supervised"))
     """The method of the members, by name, with settings of its own."""
     members: PositiveInt = 5
-    """Number of members."""
+    """Number of members; 5 in their paper."""
 
     def __post_init__(self) -> None:
         """Refuse an objective for the ensemble: the members use that of the base method."""
@@ -43,23 +45,24 @@ class DeepEnsemble(Method):
         member = Method.choose("supervised")
         return {"base": {"name": member.name(), **member.applicable(settings)}}
 
+    @property
+    def batches_per_step(self) -> int:
+        """Those of the base method for each member."""
+        return self.members * self.base.batches_per_step
+
     def build(self, network: Callable[[], UNet]) -> nn.Module:
         """The members, each with its own initial weights."""
         members = [self.base.build(network) for _ in range(self.members)]
         return nn.ModuleList(members)
 
     def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
-        """The sum of the members' losses: each member's gradient is its own.
+        """The sum of the members' losses, each on its own part of the batch.
 
         Pseudo-labels, thresholds and logged values are those of the first member.
         """
         losses = []
-        for index, member in enumerate(model):
-            own_seeds = batch._replace(
-                seeds_l=batch.seeds_l + index,
-                seeds_u=batch.seeds_u + index,
-            )
-            losses.append(self.base.losses(member, own_seeds, progress))
+        for member, own_batch in zip(model, batch.parts(self.members), strict=True):
+            losses.append(self.base.losses(member, own_batch, progress))
         first = losses[0]
         terms = {}
         for name in first.terms:

@@ -1,7 +1,9 @@
-"""Self-loop: a jigsaw puzzle as pre-training, then pseudo-labels averaged over several passes."""
+"""Self-loop: pseudo-labels averaged while the network learns to solve jigsaw puzzles."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -10,10 +12,9 @@ from pydantic import NonNegativeFloat, PositiveInt
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from segpl.em.broadcasting import append_axes
-from segpl.em.dropout import draw_dropout
 from segpl.em.pseudo_labels import pseudo_label
-from segpl.em.tensors import Features, Images, Probabilities, Scalar, Seeds
+from segpl.em.refinement import descend
+from segpl.em.tensors import Images, Probabilities, Scalar
 from segpl.em.types import Batch, Losses
 from segpl.foundation.draws import Purpose, generator, uniform
 from segpl.methods.base import Model, SemiSupervised, Share
@@ -25,11 +26,19 @@ CANDIDATES = 100
 
 @dataclass(frozen=True)
 class SelfLoop(SemiSupervised):
-    """Solve jigsaw puzzles, then learn from averaged pseudo-labels (Li et al., MICCAI 2020).
+    """Learn from predictions averaged while solving jigsaw puzzles (Li et al., MICCAI 2020).
 
-    In their paper the puzzle updates the encoder several times for each image, and the predictions
-    in between are averaged. A training step here has one update, so the averaged passes differ by
-    dropout before the last block instead, and the puzzle goes on beside the segmentation.
+    As in their paper, each image gives Q puzzles. Solving one after the other updates the encoder Q
+    times, the network predicts the image after each update, and the mean of the predictions (the
+    self-loop uncertainty) is the soft label of an unlabelled image.
+
+    Different here: a training step is one update, so only the first puzzle trains theta for good.
+    The Q updates are made on a copy, which is thrown away. They are plain gradient descent, because
+    a copy has no optimiser's memory. The loss against the soft label is the same as against a label
+    and counts all voxels alike. In volumes only the planes are cut into tiles. From the SegPL paper
+    come the pre-training on puzzles alone and alpha, its weight of pseudo-labels on brain tumours,
+    where it compares with self-loop. Settings below without a source are our choice: the authors'
+    code is not public.
     """
 
     pretraining: Share = 0.2
@@ -37,11 +46,12 @@ class SelfLoop(SemiSupervised):
     jigsaw: NonNegativeFloat = 0.1
     """Weight of the puzzle beside the segmentation, after pre-training."""
     permutations: PositiveInt = 24
-    """Number of tile orders that the puzzle distinguishes."""
-    passes: PositiveInt = 4
-    """Number of predictions that a pseudo-label averages."""
-    dropout: Share = 0.3
-    """Share of the feature maps that each of these predictions does not see."""
+    """Number of tile orders that the puzzle distinguishes; few, because runs are short."""
+    stages: PositiveInt = 4
+    """Q: the number of puzzles of an image, and of predictions that a pseudo-label averages."""
+    rate: Share = 0.01
+    """Size of each of the Q updates, relative to the norm of the weights. Adam moves them by 0.2 to
+    2 % in a step of training."""
 
     def build(self, network: Callable[[], UNet]) -> nn.Module:
         """theta, and a classifier of the order of the tiles on its bottleneck."""
@@ -64,45 +74,45 @@ class SelfLoop(SemiSupervised):
         return True
 
     def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
-        """The puzzle alone at first; then labels, averaged pseudo-labels and the puzzle."""
+        """The puzzle alone at first; then labels, self-loop uncertainty and the puzzle."""
         alpha = self.unlabelled_weight(progress)
-        is_pretraining = progress < self.pretraining
-        labelled_weight = 0.0 if is_pretraining else 1.0
-        jigsaw_weight = 1.0 if is_pretraining else self.jigsaw
+        puzzle_loss = self._puzzle_loss(model, batch, stage=0)
+        if progress < self.pretraining:
+            return Losses({"jigsaw": puzzle_loss})
 
-        theta = model["theta"]
-        x = batch.x
-        trunk = theta.trunk(x)
-        p = theta.head(theta.last_block(trunk)).sigmoid()
+        p = model["theta"](batch.x).sigmoid()
         p_l, p_u = batch.split(p)
-        trunk_u = trunk[len(batch.x_l) :].detach()
-        p_average = self._average_prediction(theta, trunk_u, batch.seeds_u)
-        y_u = pseudo_label(p_average, 0.5)
-        seeds = torch.cat([batch.seeds_l, batch.seeds_u])
-
+        uncertainty = self._self_loop_uncertainty(model, batch)
         terms = {
-            "labelled": labelled_weight * self.segmentation_loss(p_l, batch.y_l),
-            "unlabelled": alpha * self.segmentation_loss(p_u, y_u),
-            "jigsaw": jigsaw_weight * self._jigsaw_loss(model, x, seeds),
+            "labelled": self.segmentation_loss(p_l, batch.y_l),
+            "unlabelled": alpha * self.segmentation_loss(p_u, uncertainty),
+            "jigsaw": self.jigsaw * puzzle_loss,
         }
-        return Losses(terms, y_u)
+        return Losses(terms, y_u=pseudo_label(uncertainty, 0.5))
 
-    @torch.no_grad()
-    def _average_prediction(self, theta: UNet, trunk: Features, seeds: Seeds) -> Probabilities:
-        """The mean prediction over several passes, each with its own dropout."""
-        maps = trunk.shape[1]
-        factors = draw_dropout(seeds, self.passes, maps, dropout=self.dropout, like=trunk)
+    def _self_loop_uncertainty(self, model: Model, batch: Batch) -> Probabilities:
+        """The mean of the predictions by theta^1 to theta^Q.
+
+        theta^q is theta^(q-1) after one update by the q-th puzzle; theta^0 is the model, which
+        stays as it is.
+        """
+        refined = deepcopy(model)
         predictions = []
-        for index in range(self.passes):
-            dropped = trunk * append_axes(factors[:, index], like=trunk)
-            predictions.append(theta.head(theta.last_block(dropped)).sigmoid())
+        for stage in range(self.stages):
+            with torch.enable_grad():
+                loss = self._puzzle_loss(refined, batch, stage)
+            descend(refined, loss, self.rate)
+            with torch.no_grad():
+                predictions.append(refined["theta"](batch.x_u).sigmoid())
         return torch.stack(predictions).mean(0)
 
-    def _jigsaw_loss(self, model: Model, x: Images, seeds: Seeds) -> Scalar:
-        """The cross-entropy of the tile order, classified from the encoder's features."""
+    def _puzzle_loss(self, model: Model, batch: Batch, stage: int) -> Scalar:
+        """The cross-entropy of the tiles' order, classified from the encoder's features."""
+        x = batch.x
         tiles = _tiles_per_side(x)
         orders = distant_permutations(tiles**2, self.permutations).to(x.device)
-        u = uniform(seeds, 1, purpose=Purpose.PUZZLE)[:, 0]
+        seeds = torch.cat([batch.seeds_l, batch.seeds_u])
+        u = uniform(seeds, self.stages, purpose=Purpose.PUZZLE)[:, stage]
         answer = (u * len(orders)).long()
         puzzle = shuffle_tiles(x, orders[answer], tiles)
         bottleneck = model["theta"].encode(puzzle).flatten(2).mean(2)
@@ -118,6 +128,7 @@ def _tiles_per_side(x: Images) -> int:
     return 1
 
 
+@lru_cache(maxsize=8)
 def distant_permutations(tiles: int, count: int) -> Int[Tensor, "N tiles"]:
     """Up to `count` orders of the tiles, chosen one by one to differ from those before.
 

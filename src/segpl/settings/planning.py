@@ -15,6 +15,7 @@ from segpl.settings.patch import SMALLEST
 from segpl.settings.plan import plan
 from segpl.settings.planned import CHOSEN, Planned
 from segpl.settings.run import Run, run_from
+from segpl.settings.schedule import plan_batch
 
 METHOD_SETTINGS = ("single_component", "nested", "mirror")
 """Settings that are planned for those methods that have them."""
@@ -88,6 +89,7 @@ def finish_run(
 ) -> Run:
     """A run with the user's settings and, for all others, what was planned."""
     draft = _draft(data, settings, source)
+    planned = planned | {"batch": _plan_batch(draft.method, planned)}
     suggestions = _suggestions_for_run(settings, planned)
     method, method_reasons = _complete_method(draft.method, settings["method"], planned)
     values = {key: suggestion.value for key, suggestion in suggestions.items()}
@@ -109,6 +111,16 @@ def _draft(data: Path, settings: dict[str, Any], source: str) -> Run:
             values[key] = value
     values["data"] = str(data.resolve())
     return run_from(values, source)
+
+
+def _plan_batch(method: Method, planned: dict[str, Planned]) -> Planned:
+    """The planned batch, or a smaller one if the method's batches would not fit into memory."""
+    if method.batches_per_step == 1:
+        return planned["batch"]
+    patch = planned["patch"].value
+    channels = planned["channels"].value
+    ratio = planned["ratio"].value
+    return plan_batch(patch, channels, ratio, method.batches_per_step)
 
 
 def _suggestions_for_run(

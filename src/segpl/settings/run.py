@@ -60,7 +60,7 @@ class Run:
     learning_rate: PositiveFloat
     """Of Adam; decays to 0 as (1 - progress)^0.9."""
     batch: PositiveInt = 2
-    """Labelled images per step."""
+    """Labelled images per step; a deep ensemble has as many for each member."""
     ratio: PositiveInt
     """Unlabelled images per labelled one in each step."""
     patch: tuple[PositiveInt, ...]
@@ -120,6 +120,18 @@ class Run:
     def preparation(self) -> Preparation:
         """What is done to every image before a network sees it."""
         return Preparation(self.spacing, self.window, self.orientation)
+
+    @property
+    def labelled_per_step(self) -> int:
+        """Labelled images of a step, over all batches that the method asks for."""
+        return self.batch * self.method.batches_per_step
+
+    @property
+    def unlabelled_per_step(self) -> int:
+        """Unlabelled images of a step; 0 if the method does not use them."""
+        if not self.method.uses_unlabelled():
+            return 0
+        return self.labelled_per_step * self.ratio
 
     def build(self, task: Task) -> nn.Module:
         """The model with its first weights, drawn from the seed."""

@@ -65,10 +65,13 @@ def plan_steps() -> Planned:
     )
 
 
-def plan_batch(patch: Sequence[int], channels: int, ratio: int) -> Planned:
-    """Labelled images per step: 4, or 2 large volumes; halved until half the memory suffices."""
+def plan_batch(patch: Sequence[int], channels: int, ratio: int, batches: int = 1) -> Planned:
+    """Labelled images per step: 4, or 2 large volumes; halved until half the memory suffices.
+
+    A step has `batches` batches of that size.
+    """
     voxels = prod(patch)
-    activations = voxels * channels * (1 + ratio)
+    activations = batches * voxels * channels * (1 + ratio)
     is_large = len(patch) == 3 and voxels > VOLUME / 2
     wanted = 2 if is_large else 4
     batch = wanted

@@ -106,8 +106,11 @@ def flops(method: Method, model: nn.Module, batch: Batch) -> dict[str, int]:
     """
 
     def training_flops(labelled: int, unlabelled: int) -> int:
-        repeated = _repeat_first(batch, labelled, unlabelled)
-        return count_flops(lambda: method.losses(model, repeated, progress=1.0).total)
+        """Of one of the method's batches with so many images."""
+        batches = method.batches_per_step
+        repeated = _repeat_first(batch, batches * labelled, batches * unlabelled)
+        total = count_flops(lambda: method.losses(model, repeated, progress=1.0).total)
+        return total // batches
 
     base = training_flops(labelled=1, unlabelled=1)
     return {

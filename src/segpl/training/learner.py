@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import PolynomialLR
 from torch.utils.data import DataLoader
 
-from segpl.data.batches import Steps
+from segpl.data.batches import JoinedSteps
 from segpl.data.preparation import Volume
 from segpl.em.exchange import Sides, choose_images, draw_boxes, exchange
 from segpl.em.tensors import Images, Probabilities
@@ -39,7 +38,7 @@ class Learner(lightning.LightningModule):
         self,
         run: Run,
         build: Callable[[], nn.Module],
-        steps: Steps,
+        steps: JoinedSteps,
         validation: list[Volume],
         reference: Reference,
         directory: Path,
@@ -87,11 +86,7 @@ class Learner(lightning.LightningModule):
         """
         start = self.global_step
         end = min(start + self.run.validate_every, self.run.steps)
-        steps_of_process = replace(
-            self.steps,
-            process=self.trainer.global_rank,
-            processes=self.trainer.world_size,
-        )
+        steps_of_process = self.steps.of_process(self.trainer.global_rank, self.trainer.world_size)
         # A step on a CPU takes seconds and its crops milliseconds. A GPU would wait for them.
         gpu = has_gpu()
         return DataLoader(
@@ -141,12 +136,11 @@ class Learner(lightning.LightningModule):
 
         Unlabelled images stay as they are if the method draws their views itself.
         """
-        view_l = self._draw_view(Stream.VIEW, step, self.run.batch)
-        view_p = self._draw_view(Stream.PARTNER_VIEW, step, self.run.batch)
+        view_l = self._draw_view(Stream.VIEW, step, self.run.labelled_per_step)
+        view_p = self._draw_view(Stream.PARTNER_VIEW, step, self.run.labelled_per_step)
         x_u = batch.x_u
         if len(x_u) and not self.run.method.draws_views():
-            unlabelled = self.run.batch * self.run.ratio
-            view_u = self._draw_view(Stream.UNLABELLED_VIEW, step, unlabelled)
+            view_u = self._draw_view(Stream.UNLABELLED_VIEW, step, self.run.unlabelled_per_step)
             x_u = view_u.image(x_u)
         return batch._replace(
             x_l=view_l.image(batch.x_l),

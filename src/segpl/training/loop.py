@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import lightning
 
-from segpl.data.batches import Steps, keep_slices
+from segpl.data.batches import Steps, join_steps, keep_slices
 from segpl.data.cache import Cache, default_folder
 from segpl.data.cases import Dataset, Task
 from segpl.data.layouts import read_dataset
@@ -105,7 +105,7 @@ def _build_learner(run: Run, volumes: TrainingVolumes, task: Task, directory: Pa
     return Learner(
         run=run,
         build=lambda: run.build(task),
-        steps=steps,
+        steps=join_steps(steps, run.method.batches_per_step),
         validation=volumes.validation,
         reference=volumes.reference,
         directory=directory,

@@ -52,10 +52,8 @@ def within_minutes(run: Run, task: Task, minutes: float) -> Run:
 
 def _noise(run: Run, task: Task, device: torch.device) -> Batch:
     """A random batch of the run's shape."""
-    labelled = run.batch
-    unlabelled = 0
-    if run.method.uses_unlabelled():
-        unlabelled = run.batch * run.ratio
+    labelled = run.labelled_per_step
+    unlabelled = run.unlabelled_per_step
     channels = len(task.channels)
     regions = len(task.regions)
     x_l = torch.randn(labelled, channels, *run.patch, device=device)
