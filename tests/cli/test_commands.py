@@ -10,7 +10,7 @@ import pytest
 import segpl.benchmark
 import segpl.demo
 from segpl.benchmark.steps import Configuration
-from segpl.cli import run
+from segpl.cli import run_command
 from segpl.cli.app import app
 
 SMALL = {"labelled": 1, "steps": 2, "channels": 4, "ratio": 1, "validate_every": 2}
@@ -20,7 +20,7 @@ OPTIONS = [f"--set={key}={value}" for key, value in SMALL_PATCH.items()]
 
 def call(*words):
     """Run a command that must succeed."""
-    assert run([str(word) for word in words]) == 0
+    assert run_command([str(word) for word in words]) == 0
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_train_and_evaluate_write_a_score_for_each_case_and_region(runs):
 
 def test_train_has_either_a_number_of_steps_or_of_minutes(tumours, tmp_path, capsys):
     words = ["train", str(tumours), "--out", str(tmp_path / "run")]
-    assert run([*words, "--steps", "2", "--minutes", "1"]) == 2
+    assert run_command([*words, "--steps", "2", "--minutes", "1"]) == 2
     assert "--steps or --minutes, not both" in capsys.readouterr().err
 
 
