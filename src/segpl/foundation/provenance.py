@@ -39,11 +39,11 @@ def _entry(command: list[str], data: Path) -> dict[str, Any]:
         "code": code_hash(),
         "packages": {name: version(name) for name in PACKAGES},
         "machine": {"system": platform.platform(), "processors": os.cpu_count()},
-        "data": {"folder": str(data), "fingerprint": fingerprint(data)},
+        "data": {"folder": str(data), "fingerprint": _fingerprint(data)},
     }
 
 
-def fingerprint(data: Path) -> str:
+def _fingerprint(data: Path) -> str:
     """A hash of the names and sizes of all files of a data set.
 
     It is fast, and changes when a file is added, removed or resized.

@@ -16,7 +16,6 @@ from segpl.evaluation import evaluate
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import write_text
 from segpl.foundation.progress import console, format_duration, silenced
-from segpl.foundation.provenance import fingerprint
 from segpl.inference.predictor import load
 from segpl.prediction import predict_cases
 from segpl.prediction.request import Request
@@ -28,6 +27,7 @@ from segpl.study.running import exclusive_use
 from segpl.training.loop import train
 from segpl.workflow.answer import Answer, Comparison, compare_runs, read_ranking
 from segpl.workflow.duration import (
+    FEWEST_STEPS,
     Costs,
     Seconds,
     estimate,
@@ -64,16 +64,16 @@ def run(options: Options, out: Path, quiet: bool = False) -> Answer:
     started = time.monotonic()
     with silenced() if quiet else nullcontext():
         _check_folders(options.data, out)
-        contents = fingerprint(options.data)
-        plan = read_plan(options, contents, out)
-        dataset = _checked_data(options.data, is_checked=plan is not None)
+        dataset = read_dataset(options.data.resolve())
+        plan = read_plan(options, dataset, out)
         if plan is None:
+            _check_data(options.data)
             plan, costs = _new_plan(options, dataset, started)
         else:
             costs = measure_costs(plan, dataset)
         _announce(plan, dataset, estimate(plan, costs, dataset))
     with exclusive_use(out):
-        write_plan(plan, options, contents, out)
+        write_plan(plan, options, dataset, out)
         work = _Work(plan, dataset, costs, out)
         answer = work.finish(quiet)
         write_text(out / SUMMARY_FILE, "\n".join(answer.lines()) + "\n")
@@ -82,8 +82,6 @@ def run(options: Options, out: Path, quiet: bool = False) -> Answer:
 
 def _check_folders(data: Path, out: Path) -> None:
     """Refuse an output folder with other contents, and one among the data."""
-    if not data.exists():
-        raise UserError(f"{data} does not exist: give a data folder.")
     if out.resolve().is_relative_to(data.resolve()):
         raise UserError(f"--out {out} is inside the data folder: choose a folder outside it.")
     if out.is_file():
@@ -94,12 +92,9 @@ def _check_folders(data: Path, out: Path) -> None:
             raise UserError(f"--out {out} is not empty: choose another folder.")
 
 
-def _checked_data(data: Path, is_checked: bool) -> Dataset:
-    """The contents of the data folder; any problem with a scan is an error."""
-    if is_checked:
-        return read_dataset(data.resolve())
-    diagnosis = check(data.resolve())
-    problems = diagnosis.problems
+def _check_data(data: Path) -> None:
+    """Read every scan; any problem is an error."""
+    problems = check(data.resolve()).problems
     if len(problems) > 1:
         raise UserError(
             f"{data} has {len(problems)} problems, which segpl doctor {data} lists. "
@@ -107,8 +102,6 @@ def _checked_data(data: Path, is_checked: bool) -> Dataset:
         )
     if problems:
         raise UserError(problems[0])
-    assert diagnosis.dataset is not None, "without a data set there is a problem"
-    return diagnosis.dataset
 
 
 def _new_plan(options: Options, dataset: Dataset, started: float) -> tuple[Plan, Costs]:
@@ -135,6 +128,8 @@ def _announce(plan: Plan, dataset: Dataset, seconds: Seconds) -> None:
         f"Time: about {format_duration(seconds.training)} of training and "
         f"{format_duration(seconds.after_training)} for scores, masks, ranking and report"
     )
+    if plan.steps < FEWEST_STEPS:
+        console.print("These trainings are short: with more minutes, expect better masks.")
 
 
 class _Work:
@@ -172,7 +167,7 @@ class _Work:
                     self._predict(runs)
             if self._ranks():
                 with display.next_stage():
-                    make_ranking(runs, [], self.ranking_file)
+                    self._rank(method)
             with display.next_stage():
                 report = write_report([self.out], self.out / REPORT_FILE)
         return Answer(
@@ -223,6 +218,11 @@ class _Work:
         """Write the masks; those that exist are skipped."""
         request = Request(self.masks, probabilities=True)
         predict_cases(runs, load(runs), self.to_predict, request)
+
+    def _rank(self, method: str) -> None:
+        """Rank by the first run of the method: by all it would take as many times as long."""
+        runs = [run for run in self.plan.runs if run.method.name() == method]
+        make_ranking(directory_of(runs[0], self.out), [], self.ranking_file)
 
 
 def _title(run: Run) -> str:

@@ -97,7 +97,8 @@ class Answer:
                 f"{method} {100 * dice:.1f} %" for method, dice in self.comparison.dice.items()
             ]
             lines.append(f"Dice        {', '.join(scores)} (mean over test subjects and seeds)")
-        lines.append(f"Model       {self.runs} ({plural(self.members, 'run')} of {self.runs.name})")
+        together = ", which predict together" if self.members > 1 else ""
+        lines.append(f"Model       {self.runs} ({plural(self.members, 'run')}{together})")
         if self.scans:
             lines.append(f"Masks       {self.masks} ({plural(self.scans, 'unlabelled scan')})")
         if self.ranking:

@@ -1,5 +1,6 @@
 """What `segpl run` trains, and on whom each run is tested."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from segpl.data.cases import Case, Cases, Dataset
+from segpl.data.digests import image_files, short_hash
 from segpl.data.splits import cases_for_test, training_cases
 from segpl.foundation.errors import UserError
 from segpl.foundation.named import Settings, merged
@@ -186,18 +188,37 @@ def _names(cases: Sequence[Case]) -> list[str]:
     return [case.name for case in cases]
 
 
-def write_plan(plan: Plan, options: Options, fingerprint: str, out: Path) -> None:
+def fingerprint(dataset: Dataset) -> str:
+    """Changes with the names, subjects, labels and sizes of files of all cases."""
+    rows = []
+    for part, cases in (("training", dataset.training), ("test", dataset.test)):
+        for case in cases:
+            rows.append([part, case.name, case.subject, _file_sizes(case)])
+    return short_hash(json.dumps(rows))
+
+
+def _file_sizes(case: Case) -> list[list[Any]]:
+    """The names and sizes of the images, then of the label if there is one."""
+    sizes: list[list[Any]] = []
+    for image in (*case.images, case.label):
+        if image is not None:
+            files, _ = image_files(image)
+            sizes.append([[file.name, file.stat().st_size] for file in files])
+    return sizes
+
+
+def write_plan(plan: Plan, options: Options, dataset: Dataset, out: Path) -> None:
     """Write the plan, from which the same command continues."""
     contents = {
         "options": options.record(),
-        "fingerprint": fingerprint,
+        "fingerprint": fingerprint(dataset),
         "testing": plan.testing.value,
         "runs": [run.mapping() for run in plan.runs],
     }
     write_json(out / PLAN_FILE, contents)
 
 
-def read_plan(options: Options, fingerprint: str, out: Path) -> Plan | None:
+def read_plan(options: Options, dataset: Dataset, out: Path) -> Plan | None:
     """The plan of an earlier call; None if there was none, an error if it was another one."""
     file = out / PLAN_FILE
     if not file.is_file():
@@ -210,7 +231,7 @@ def read_plan(options: Options, fingerprint: str, out: Path) -> Plan | None:
             f"{out} was begun with other options ({', '.join(changed)}): "
             "repeat the command as it was, or choose another --out."
         )
-    if contents["fingerprint"] != fingerprint:
+    if contents["fingerprint"] != fingerprint(dataset):
         raise UserError(f"{options.data} has changed since {out} was begun: choose another --out.")
     runs = [run_from(values, source=str(file)) for values in contents["runs"]]
     return Plan(Testing(contents["testing"]), tuple(runs))
