@@ -10,7 +10,7 @@ import pytest
 
 import segpl
 from segpl import api
-from segpl.cli import run
+from segpl.cli import run_command
 from segpl.data import layouts
 from segpl.foundation.errors import UserError
 
@@ -23,6 +23,7 @@ FUNCTIONS = (
     "predict",
     "rank",
     "report",
+    "run",
     "train",
 )
 
@@ -96,7 +97,7 @@ def test_a_command_calls_the_function_of_its_name(name, arguments, monkeypatch):
         raise UserError("enough")
 
     monkeypatch.setattr(api, name, call)
-    assert run([name, *arguments]) == 2
+    assert run_command([name, *arguments]) == 2
     assert len(calls) == 1
 
 
@@ -120,14 +121,14 @@ def test_a_training_reads_its_data_once(tumours, tmp_path, monkeypatch):
     for module in ("data.layouts", "settings.planning", "training.loop"):
         monkeypatch.setattr(f"segpl.{module}.read_dataset", record)
     out = str(tmp_path / "run")
-    assert run(["train", str(tumours), "--out", out, "--minutes", "0.0001", *SMALL]) == 0
+    assert run_command(["train", str(tumours), "--out", out, "--minutes", "0.0001", *SMALL]) == 0
     assert len(folders) == 1
 
 
 def test_a_training_records_its_command(tumours, tmp_path):
     out = str(tmp_path / "run")
     arguments = ["train", str(tumours), "--out", out, "--steps", "1", *SMALL]
-    assert run(arguments) == 0
+    assert run_command(arguments) == 0
     assert provenance(tmp_path / "run")["command"] == ["segpl", *arguments]
 
 
@@ -136,6 +137,6 @@ def test_a_training_from_python_records_the_command_that_repeats_it(tumours, tmp
     command = provenance(first)["command"]
     assert command[:2] == ["segpl", "train"]
     second = tmp_path / "again"
-    assert run([*command[1:-1], str(second)]) == 0
+    assert run_command([*command[1:-1], str(second)]) == 0
     weights = (first / "model.safetensors").read_bytes()
     assert (second / "model.safetensors").read_bytes() == weights

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 if TYPE_CHECKING:
-    from segpl.api import compare, doctor, evaluate, export, load, predict, rank, report, train
+    from segpl.api import (
+        compare,
+        doctor,
+        evaluate,
+        export,
+        load,
+        predict,
+        rank,
+        report,
+        run,
+        train,
+    )
     from segpl.inference.predictor import Predictor
     from segpl.inference.result import Prediction
 
@@ -24,6 +35,7 @@ __all__ = [
     "predict",
     "rank",
     "report",
+    "run",
     "train",
 ]
 

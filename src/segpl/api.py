@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from segpl.diagnosis import Diagnosis
     from segpl.inference.predictor import Predictor
+    from segpl.workflow import Answer
 
 PathLike = str | Path
 
@@ -36,6 +37,31 @@ def doctor(data: PathLike) -> "Diagnosis":
     from segpl.diagnosis import examine
 
     return examine(Path(data))
+
+
+def run(
+    data: PathLike,
+    out: PathLike,
+    *,
+    method: str = "segpl-em",
+    seeds: int = 3,
+    labelled: int | None = None,
+    minutes: float | None = None,
+    settings: Mapping[str, Any] | None = None,
+    quiet: bool = False,
+) -> "Answer":
+    """Do everything on a data folder, leave it in `out`, and return the answer.
+
+    Checks the data, trains `method` and supervised training with several seeds, and compares them.
+    The runs of the better side then predict together: masks of the unlabelled scans, and a list of
+    which to label next. `minutes` bounds the whole. The same call continues what was stopped.
+    `settings` are those of `segpl train --set`, for all trainings.
+    """
+    from segpl.workflow import Options
+    from segpl.workflow import run as run_workflow
+
+    options = Options(Path(data), method, seeds, labelled, minutes, dict(settings or {}))
+    return run_workflow(options, Path(out), quiet)
 
 
 def train(
@@ -132,7 +158,10 @@ def evaluate(
 
 
 def load(run: PathLike, device: str = "auto") -> "Predictor":
-    """The predictor of a trained run, on `device`; by default on the GPU if there is one."""
+    """The predictor of a trained run, on `device`; by default on the GPU if there is one.
+
+    The runs in a folder of runs predict together: their probabilities are averaged.
+    """
     from segpl.inference.predictor import load as load_run
 
     return load_run(run, device)
@@ -150,8 +179,8 @@ def predict(
 ) -> Path:
     """Write masks of scans (files, folders or DICOM series) to `out` and return its `cases.csv`.
 
-    With 2 or more `samples`, the masks come from their mean, and maps of uncertainty are written
-    too. The temperature `"fit"` is the one that `evaluate` fitted on the validation subjects.
+    `run` is a run directory, or a folder of runs that predict together. With 2 or more `samples` or
+    runs, the masks come from their mean, and maps of uncertainty are written too. The temperature `"fit"` is the one that `evaluate` fitted on the validation subjects.
     For a scan in memory use `segpl.load(run).predict(image)`.
     """
     from segpl.inference.temperature import fitted_temperature

@@ -46,6 +46,8 @@ SCORES_FILE = "scores.csv"
 RANK_FILE = "rank.csv"
 """Which scans to label next."""
 
+RUNS_FOLDER = "runs"
+"""Folder of a study that holds its run directories."""
 RUNS_FILE = "runs.json"
 """In a study's folder: method and budget of each run by name. Other runs there are outdated."""
 
@@ -97,6 +99,19 @@ def check_format(directory: Path) -> None:
             f"{directory} was written by a later version of segpl "
             f"(format {written_format}, this one knows {FORMAT}): update segpl."
         )
+
+
+def run_directories(folder: Path) -> list[Path]:
+    """The folder itself if it is a run directory, otherwise the run directories in it.
+
+    Those of a study are in its folder `runs`. The list is empty if there are none.
+    """
+    if (folder / RUN_FILE).is_file():
+        return [folder]
+    runs = folder / RUNS_FOLDER
+    if not runs.is_dir():
+        runs = folder
+    return sorted(file.parent for file in runs.glob(f"*/{RUN_FILE}"))
 
 
 def read_split(directory: Path) -> dict[str, Any] | None:

@@ -2,15 +2,17 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import segpl.benchmark
+import segpl.cli
 import segpl.demo
 from segpl.benchmark.steps import Configuration
-from segpl.cli import run
+from segpl.cli import run_command
 from segpl.cli.app import app
 
 SMALL = {"labelled": 1, "steps": 2, "channels": 4, "ratio": 1, "validate_every": 2}
@@ -20,7 +22,7 @@ OPTIONS = [f"--set={key}={value}" for key, value in SMALL_PATCH.items()]
 
 def call(*words):
     """Run a command that must succeed."""
-    assert run([str(word) for word in words]) == 0
+    assert run_command([str(word) for word in words]) == 0
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +58,19 @@ def test_train_and_evaluate_write_a_score_for_each_case_and_region(runs):
     assert len(ious) == 2 * 3  # cases, regions
 
 
+def test_run_answers_whether_the_unlabelled_scans_help(tumours, tmp_path, capsys):
+    out = tmp_path / "answer"
+    call("run", tumours, "--out", out, "--seeds", 1, "--quiet", *OPTIONS[1:], "--labelled", 1)
+    output = capsys.readouterr()
+    assert output.out.startswith("Verdict     Inconclusive: ")
+    assert output.err == ""
+    for name in ("masks/cases.csv", "rank.csv", "report.html", "summary.txt"):
+        assert (out / name).is_file()
+
+
 def test_train_has_either_a_number_of_steps_or_of_minutes(tumours, tmp_path, capsys):
     words = ["train", str(tumours), "--out", str(tmp_path / "run")]
-    assert run([*words, "--steps", "2", "--minutes", "1"]) == 2
+    assert run_command([*words, "--steps", "2", "--minutes", "1"]) == 2
     assert "--steps or --minutes, not both" in capsys.readouterr().err
 
 
@@ -147,6 +159,14 @@ def test_benchmark_writes_its_numbers(tmp_path, monkeypatch):
     file = tmp_path / "numbers.json"
     call("benchmark", "--quick", "--repeats", 1, "--out", file)
     assert json.loads(file.read_text())["steps"]
+
+
+def test_every_command_that_is_proposed_next_exists():
+    commands = {command.callback.__name__ for command in app.registered_commands}
+    for file in Path(segpl.cli.__file__).parent.glob("*.py"):
+        source = file.read_text(encoding="utf-8")
+        for name in re.findall(r'\["segpl", "(\w+)"', source):
+            assert name in commands, file
 
 
 def test_this_file_calls_every_command():

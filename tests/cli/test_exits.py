@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from segpl.cli import run
+from segpl.cli import run_command
 from segpl.foundation.errors import UserError
 
 SOURCE = Path(__file__).parents[2] / "src/segpl"
@@ -45,7 +45,7 @@ STOPPED = {
 @pytest.mark.parametrize(("function", "words", "sentence"), STOPPED.values(), ids=STOPPED)
 def test_ctrl_c_says_what_is_true_of_the_command(function, words, sentence, monkeypatch, capsys):
     monkeypatch.setattr(function, interrupt)
-    assert run(words) == 130
+    assert run_command(words) == 130
     said = capsys.readouterr().err
     assert sentence in said
     assert ("--resume" in said) == (words[0] == "train")
@@ -81,7 +81,7 @@ def test_a_failed_trial_is_one_sentence_without_a_traceback(tumours, tmp_path, m
         raise UserError("the disk is full: make room.")
 
     monkeypatch.setattr("segpl.study.search.train", fail)
-    assert run(["search", str(file), "--out", str(tmp_path / "out")]) == 2
+    assert run_command(["search", str(file), "--out", str(tmp_path / "out")]) == 2
     said = capfd.readouterr().err
     assert "segpl: the disk is full: make room.\n" in said
     assert "Traceback" not in said
@@ -102,7 +102,7 @@ SUGGESTIONS = {
 
 @pytest.mark.parametrize(("words", "sentence"), SUGGESTIONS.values(), ids=SUGGESTIONS)
 def test_a_misspelt_word_gets_a_suggestion(words, sentence, capsys):
-    assert run(words) == 2
+    assert run_command(words) == 2
     assert sentence in capsys.readouterr().err
 
 
@@ -114,5 +114,7 @@ def test_a_misspelt_word_gets_a_suggestion(words, sentence, capsys):
     ],
 )
 def test_a_misspelt_setting_gets_a_suggestion(setting, sentence, tumours, tmp_path, capsys):
-    assert run(["train", str(tumours), "--out", str(tmp_path / "run"), "--set", setting]) == 2
+    assert (
+        run_command(["train", str(tumours), "--out", str(tmp_path / "run"), "--set", setting]) == 2
+    )
     assert sentence in capsys.readouterr().err

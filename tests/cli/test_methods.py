@@ -2,7 +2,7 @@
 
 import pytest
 
-from segpl.cli import run
+from segpl.cli import run_command
 from segpl.data.layouts import read_dataset
 from segpl.data.splits import training_cases
 from segpl.evaluation.shifts import shift_types
@@ -21,7 +21,7 @@ METHOD_SETTINGS = ("single_component", "nested", "mirror")
 
 
 def test_all_names_are_listed(capsys):
-    assert run(["methods"]) == 0
+    assert run_command(["methods"]) == 0
     printed = capsys.readouterr().out
     for name in [*METHODS, *PRIORS, *shift_types()]:
         assert f"\n {name} " in printed
@@ -29,7 +29,7 @@ def test_all_names_are_listed(capsys):
 
 @pytest.mark.parametrize("name", [*METHODS, *PRIORS, "run"])
 def test_each_name_has_a_page(name, capsys):
-    assert run(["methods", name]) == 0
+    assert run_command(["methods", name]) == 0
     assert capsys.readouterr().out
 
 
@@ -64,5 +64,5 @@ def test_planned_settings_are_those_that_the_plan_returns(tumours):
 
 
 def test_a_misspelt_name_gets_a_suggestion(capsys):
-    assert run(["methods", "segplem"]) == 2
+    assert run_command(["methods", "segplem"]) == 2
     assert "Did you mean 'segpl-em'?" in capsys.readouterr().err

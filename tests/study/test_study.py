@@ -147,7 +147,7 @@ def test_two_workers_give_the_same_tables(study_file, out, pretend, tmp_path):
 def test_two_studies_do_not_share_a_folder(study_file, out, pretend):
     out.mkdir()
     lock = FileLock(out / ".lock")
-    with lock, pytest.raises(UserError, match="another study is running there"):
+    with lock, pytest.raises(UserError, match="another command is running there"):
         run_study(study_file, out)
     assert run_study(study_file, out) == 0, "it is free again"
 

@@ -3,14 +3,14 @@
 import os
 import sys
 
-from segpl.cli.exits import NOBODY_READS, run
+from segpl.cli.exits import NOBODY_READS, run_command
 
 
 def main() -> None:
     """Run the command that this program was called with, and end with its exit code."""
     try:
         try:
-            code = run(sys.argv[1:])
+            code = run_command(sys.argv[1:])
         finally:
             # A closed pipe can be dealt with here, but not when Python ends.
             sys.stdout.flush()

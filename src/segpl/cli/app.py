@@ -16,6 +16,7 @@ from segpl.cli.phantom import phantom
 from segpl.cli.predict import predict
 from segpl.cli.rank import rank
 from segpl.cli.report import report
+from segpl.cli.run import run
 from segpl.cli.search import search
 from segpl.cli.study import study
 from segpl.cli.train import train
@@ -32,6 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+app.command(rich_help_panel=START)(run)
 app.command(rich_help_panel=START)(demo)
 app.command(rich_help_panel=START)(doctor)
 app.command(rich_help_panel=START)(train)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from segpl import api
+from segpl.cli.next_commands import show_next
 
 
 def compare(
@@ -19,3 +20,4 @@ def compare(
 ) -> None:
     """Answer whether the unlabelled scans helped: methods against a baseline, subject by subject."""
     api.compare(runs, baseline=baseline)
+    show_next(["segpl", "report", *runs])

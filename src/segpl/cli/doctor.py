@@ -9,6 +9,7 @@ import typer
 
 from segpl import api
 from segpl.cli.exits import DONE, WRONG_INPUT
+from segpl.cli.next_commands import answer_folder, show_next
 
 
 def doctor(
@@ -35,4 +36,7 @@ def doctor(
         left_out = write_fixed(diagnosis, fix)
         without = f", without {', '.join(left_out)}" if left_out else ""
         print(f"repaired copy in {fix}{without}", file=sys.stderr)
+        show_next(["segpl", "doctor", fix])
+    elif not diagnosis.problems:
+        show_next(["segpl", "run", data, "--out", answer_folder(data)])
     return WRONG_INPUT if diagnosis.problems else DONE

@@ -7,6 +7,7 @@ import typer
 
 from segpl import api
 from segpl.cli.exits import when_stopped
+from segpl.cli.next_commands import comparison_of, show_next
 from segpl.cli.options import RunDirectory, parse_positive
 
 
@@ -46,3 +47,4 @@ def evaluate(
     file = api.evaluate(run, data=data, shifts=shift, samples=samples, tolerance=tolerance, out=out)
     print_summary(read_scores([file]))
     print(f"scores: {file}")
+    show_next(*comparison_of(run), ["segpl", "report", run])

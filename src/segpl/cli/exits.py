@@ -44,7 +44,7 @@ def when_stopped(message: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
-def run(words: Sequence[str]) -> int:
+def run_command(words: Sequence[str]) -> int:
     """Run a command and return its exit code.
 
     0: done; 2: the input is wrong; 130: interrupted; 1: anything else. A broken pipe is raised.

@@ -8,6 +8,12 @@ import typer
 RunDirectory = Annotated[
     Path, typer.Argument(metavar="RUN", help="Run directory made by segpl train.")
 ]
+RunOrRuns = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN", help="Run directory made by segpl train, or a folder of runs: an ensemble."
+    ),
+]
 OtherData = Annotated[
     Path | None,
     typer.Option(metavar="DATA", help="Data folder to use instead of the one in FILE."),

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from segpl.cli.next_commands import answer_folder, show_next
 from segpl.cli.options import Task
 
 
@@ -22,3 +23,4 @@ def phantom(
 
     write_phantoms(task, out, subjects, seed)
     print(f"{subjects} {task} phantoms in {out}")
+    show_next(["segpl", "run", out, "--out", answer_folder(out)])

@@ -7,14 +7,15 @@ import typer
 
 from segpl import api
 from segpl.cli.exits import when_stopped
-from segpl.cli.options import RunDirectory, parse_temperature
+from segpl.cli.next_commands import show_next
+from segpl.cli.options import RunOrRuns, parse_temperature
 
 
 @when_stopped(
     "The masks written so far are complete; the same command predicts the remaining scans."
 )
 def predict(
-    run: RunDirectory,
+    run: RunOrRuns,
     inputs: Annotated[
         list[Path], typer.Argument(metavar="SCAN...", help="Files, folders or DICOM series.")
     ],
@@ -49,3 +50,4 @@ def predict(
         format=format,
     )
     print(f"masks and {table}")
+    show_next(["segpl", "rank", run, *inputs, "--out", out / "rank.csv"])

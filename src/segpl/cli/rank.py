@@ -6,11 +6,12 @@ from typing import Annotated, Literal
 import typer
 
 from segpl import api
-from segpl.cli.options import RunDirectory
+from segpl.cli.next_commands import next_training, show_next
+from segpl.cli.options import RunOrRuns
 
 
 def rank(
-    run: RunDirectory,
+    run: RunOrRuns,
     inputs: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -42,3 +43,4 @@ def rank(
     """List which scans to label next, the most useful first, and why."""
     file = api.rank(run, inputs or [], out=out, count=count, order=order, samples=samples)
     print(f"ranking: {file}")
+    show_next(next_training(run), comment="once you have labelled the first of them")

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from segpl.cli.exits import when_stopped
+from segpl.cli.next_commands import show_next
 from segpl.cli.options import OtherData
 
 
@@ -38,7 +39,9 @@ def search(
     ] = None,
 ) -> None:
     """Search for the best settings on the validation subjects and write them as a run.yaml."""
+    from segpl.rundir import read_plain
     from segpl.study.search import search
 
     best = search(file, out, data, trials, storage)
     print(f"best settings: {best}")
+    show_next(["segpl", "train", read_plain(best)["data"], "--config", best, "--out", out / "best"])

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from segpl.cli.exits import DONE, UNEXPECTED, when_stopped
+from segpl.cli.next_commands import show_next
 from segpl.cli.options import OtherData, parse_positive
 
 
@@ -43,6 +44,7 @@ def study(
 
     failed = run_study(file, out, data, on, workers, budget)
     if not failed:
+        show_next(["segpl", "report", out])
         return DONE
     print(
         f"{failed} runs failed: see failed.txt in their directories; "

@@ -7,6 +7,7 @@ import typer
 
 from segpl import api
 from segpl.cli.exits import when_stopped
+from segpl.cli.next_commands import show_next
 from segpl.cli.options import complete_method, parse_positive, parse_setting
 
 LENGTH = "Length"
@@ -143,3 +144,7 @@ def train(
     )
     if is_first():
         print(f"{read_run(directory).method.name()} is trained: {directory}")
+        show_next(
+            ["segpl", "evaluate", directory],
+            ["segpl", "predict", directory, "NEW_SCANS", "--out", directory / "predictions"],
+        )

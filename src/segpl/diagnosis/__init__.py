@@ -39,6 +39,14 @@ class Diagnosis:
 
 def examine(folder: Path) -> Diagnosis:
     """Read all scans of a data folder. Without problems, a training is planned and timed too."""
+    diagnosis = check(folder)
+    if diagnosis.dataset and not diagnosis.problems:
+        _estimate_training(diagnosis, diagnosis.dataset)
+    return diagnosis
+
+
+def check(folder: Path) -> Diagnosis:
+    """Read all scans of a data folder and find its problems, without planning a training."""
     diagnosis = Diagnosis(folder)
     try:
         dataset = read_dataset(folder)
@@ -49,8 +57,6 @@ def examine(folder: Path) -> Diagnosis:
     for case, split in track(cases_with_split(dataset), "Reading scans"):
         _examine_case(case, split, dataset, diagnosis)
     diagnosis.problems += problems_between_cases(diagnosis.findings, dataset)
-    if not diagnosis.problems:
-        _estimate_training(diagnosis, dataset)
     return diagnosis
 
 

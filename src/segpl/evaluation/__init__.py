@@ -25,6 +25,7 @@ from segpl.rundir import (
     TEMPERATURE_FILE,
     WEIGHTS_FILE,
     ScoringFiles,
+    check_format,
     scoring_files,
     write_json,
 )
@@ -49,6 +50,7 @@ def evaluate(
     probabilities go next to the scores. What an earlier call measured with the same weights on the
     same files is not measured again, and stays in the file.
     """
+    check_format(directory)
     predictor = load(directory)
     split = json.loads((directory / SPLIT_FILE).read_text(encoding="utf-8"))
     cases = find_test_cases(predictor, directory, split, data)[:first]

@@ -1,6 +1,7 @@
 """Progress of long work on standard error: a bar in a terminal, plain lines elsewhere."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 from rich.console import Console
@@ -16,6 +17,17 @@ console = Console(
     soft_wrap=True,
     quiet=not is_first(),
 )
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """Show nothing on the console, and no progress bar, inside this block."""
+    before = console.quiet
+    console.quiet = True
+    try:
+        yield
+    finally:
+        console.quiet = before
 
 
 def track(items: Sequence[T], description: str) -> Iterable[T]:

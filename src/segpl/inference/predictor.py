@@ -5,9 +5,9 @@ Validation during training, `evaluate`, `predict`, `rank` and `export` all go th
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from segpl.data.inputs import find_cases
 from segpl.data.memory import from_memory
 from segpl.data.preparation import Prepared, prepare
 from segpl.data.scans import Scan, read_scan
-from segpl.em.tensors import Images
+from segpl.em.tensors import Images, Samples
 from segpl.foundation.device import choose_device
 from segpl.foundation.errors import UserError
 from segpl.inference.levels import LevelMaps, empty_levels, resample_levels, to_levels
@@ -28,6 +28,7 @@ from segpl.inference.model import load_model
 from segpl.inference.result import Prediction, prediction_of
 from segpl.inference.temperature import apply_temperature
 from segpl.inference.windows import Window, predict_slabs, slabs
+from segpl.rundir import run_directories
 from segpl.settings.run import Run, read_run, read_task
 
 if TYPE_CHECKING:
@@ -47,20 +48,36 @@ class MapOptions:
     """Sampled thresholds, ensemble members or both that a probability is the mean of."""
     temperatures: tuple[float, ...] = (1.0,)
     """One set of probabilities for each: above 1 every sample is less confident, below 1 more."""
+    members: int = 1
+    """Runs that predict together, with so many samples each; the predictor knows the number."""
 
     @property
     def has_variance(self) -> bool:
-        """Whether the variance between the samples is among the maps."""
-        return self.samples > 1
+        """Whether the variance between the samples and members is among the maps."""
+        return self.samples * self.members > 1
 
     def count(self, regions: int) -> int:
         """How many maps there are: those of each temperature, then the variances."""
         return regions * (len(self.temperatures) + self.has_variance)
 
 
+class Member(NamedTuple):
+    """A trained model, and the run that it comes from."""
+
+    run: Run
+    model: nn.Module
+
+    def predict(self, x: Images, samples: int) -> Samples:
+        """What the run's method predicts."""
+        return self.run.method.predict(self.model, x, samples)
+
+
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """A trained network with the preparation of its scans.
+    """A trained network with the preparation of its scans, or an ensemble of several.
+
+    The probability of an ensemble is the mean of its members, which share task, preparation and
+    patch: those of `run`.
 
     >>> import numpy as np
     >>> from segpl.inference.predictor import load
@@ -77,6 +94,18 @@ class Predictor:
     task: Task
     model: nn.Module
     device: torch.device
+    others: tuple[Member, ...] = ()
+    """The further members of an ensemble."""
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """All models that predict, with their runs."""
+        return (Member(self.run, self.model), *self.others)
+
+    @property
+    def networks(self) -> nn.ModuleList:
+        """The models of all members."""
+        return nn.ModuleList([member.model for member in self.members])
 
     def predict(
         self,
@@ -126,9 +155,10 @@ class Predictor:
     ) -> LevelMaps:
         """Probabilities on the network's grid as 16-bit levels, one set for each temperature.
 
-        With several samples, four times their variance follows. `show_progress` wraps the list of
-        slabs. Memory is that of the levels and of one slab: see `predict_slabs`.
+        With several samples or members, four times their variance follows. `show_progress` wraps
+        the list of slabs. Memory is that of the levels and of one slab: see `predict_slabs`.
         """
+        options = replace(options, members=len(self.members))
         shape = x.shape[1:]
         levels = empty_levels(options.count(len(self.task.regions)), shape)
         rows = slabs(shape, self.run.patch)
@@ -151,15 +181,13 @@ class Predictor:
         """
 
         def window_maps(x: Images) -> Float[Tensor, "B M *space"]:
-            p = self.run.method.predict(self.model, x, options.samples)
-            if options.samples == 1:
-                return p[0]
-            means = []
-            for temperature in options.temperatures:
-                means.append(apply_temperature(p, temperature).mean(0))
-            deviation = apply_temperature(p, options.temperatures[0]) - means[0]
-            variance = deviation.square().mean(0)  # torch.var takes 25 times as long
-            return torch.cat([*means, 4 * variance], dim=1)
+            if not options.has_variance:
+                return self.members[0].predict(x, samples=1)[0]
+            member_maps = []
+            for member in self.members:  # one after the other: all samples would take much memory
+                samples = member.predict(x, options.samples)
+                member_maps.append(_mean_and_variance(samples, options.temperatures))
+            return _mean_over_members(member_maps, regions=len(self.task.regions))
 
         return window_maps
 
@@ -173,13 +201,44 @@ class Predictor:
         return read_scan(cases[0].unlabelled())
 
 
+def _mean_and_variance(
+    p: Samples,
+    temperatures: Sequence[float],
+) -> Float[Tensor, "B M *space"]:
+    """The mean of the samples at each temperature, then four times their variance at the first."""
+    means = []
+    for temperature in temperatures:
+        means.append(apply_temperature(p, temperature).mean(0))
+    deviation = apply_temperature(p, temperatures[0]) - means[0]
+    variance = deviation.square().mean(0)  # torch.var takes 25 times as long
+    return torch.cat([*means, 4 * variance], dim=1)
+
+
+def _mean_over_members(
+    member_maps: Sequence[Float[Tensor, "B M *space"]],
+    regions: int,
+) -> Float[Tensor, "B M *space"]:
+    """The maps of all members' samples together, from those of each member.
+
+    Their variance is the mean variance within a member plus the variance between the members'
+    means.
+    """
+    if len(member_maps) == 1:
+        return member_maps[0]
+    stacked = torch.stack(list(member_maps))
+    mean = stacked.mean(0)
+    deviation = stacked[:, :, :regions] - mean[:, :regions]
+    mean[:, -regions:] += 4 * deviation.square().mean(0)
+    return mean
+
+
 def _store_levels(
     slab: Float[Tensor, "M X Y z"],
     options: MapOptions,
     levels: UInt16[np.ndarray, "N X Y z"],
 ) -> None:
     """Convert a finished slab into `levels`, one map at a time to save memory."""
-    if options.samples > 1:
+    if options.has_variance:
         for index, values in enumerate(slab):
             levels[index] = to_levels(values)
         return
@@ -199,12 +258,40 @@ def to_scan_grid(
 
 
 def load(directory: str | Path, device: str = "auto") -> Predictor:
-    """The predictor of a run directory made by `segpl train`.
+    """The predictor of a run directory made by `segpl train`, or of all runs in a folder together.
 
     `device` is a name that torch knows, such as "cpu"; "auto" takes the GPU if there is one.
     """
     directory = Path(directory)
-    run = read_run(directory)
     torch_device = choose_device(device)
-    model = load_model(directory, run).to(torch_device).requires_grad_(False)
-    return Predictor(run, read_task(directory), model, torch_device)
+    directories = run_directories(directory) or [directory]
+    members = [_load_member(path, torch_device) for path in directories]
+    _check_members(directories, members)
+    first, *others = members
+    task = read_task(directories[0])
+    return Predictor(first.run, task, first.model, torch_device, tuple(others))
+
+
+def _load_member(directory: Path, device: torch.device) -> Member:
+    run = read_run(directory)
+    model = load_model(directory, run)
+    return Member(run, model.to(device).requires_grad_(False))
+
+
+def _check_members(directories: Sequence[Path], members: Sequence[Member]) -> None:
+    """Refuse runs whose probabilities cannot be averaged voxel by voxel."""
+    first = members[0].run
+    task = read_task(directories[0])
+    for directory, (run, _) in zip(directories[1:], members[1:], strict=True):
+        difference = None
+        if read_task(directory) != task:
+            difference = "channels or regions"
+        elif run.preparation != first.preparation:
+            difference = "spacing, window or orientation"
+        elif run.patch != first.patch:
+            difference = "patch"
+        if difference:
+            raise UserError(
+                f"{directory} cannot predict together with {directories[0]} (its {difference} "
+                "differ): give one run, or a folder of runs that were planned alike."
+            )

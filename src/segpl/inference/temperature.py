@@ -10,7 +10,13 @@ from torch import Tensor
 
 from segpl.foundation.errors import UserError
 from segpl.metrics.calibration import EPSILON
-from segpl.rundir import TEMPERATURE_FILE, read_plain, read_split, write_json
+from segpl.rundir import (
+    TEMPERATURE_FILE,
+    read_plain,
+    read_split,
+    run_directories,
+    write_json,
+)
 
 LIMITS = (0.05, 20.0)
 """Bounds of a fitted temperature: beyond them the validation cases hold no information on it."""
@@ -78,6 +84,11 @@ def read_temperature(directory: Path) -> float:
 
 def fitted_temperature(directory: Path) -> float:
     """The temperature of a run; an error that explains itself if the run cannot have one."""
+    if len(run_directories(directory)) > 1:
+        raise UserError(
+            f"{directory} is a folder of runs, and a temperature is fitted for one run: "
+            "give a number, or a single run."
+        )
     is_fitted = (directory / TEMPERATURE_FILE).is_file()
     if not is_fitted and _lacks_validation(directory):
         raise UserError(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -91,7 +91,21 @@ def predict_files(
     inputs: Sequence[Path],
     request: Request,
 ) -> Path:
-    """Predict all scans in `inputs`, and return `cases.csv`, which is beside the masks.
+    """Predict all scans in `inputs` by a run, or by all runs of a folder, and return `cases.csv`.
+
+    The table is beside the masks.
+    """
+    predictor = load(directory)
+    return predict_cases(directory, predictor, find_cases(inputs, predictor.task), request)
+
+
+def predict_cases(
+    directory: Path,
+    predictor: Predictor,
+    cases: Sequence[Case],
+    request: Request,
+) -> Path:
+    """Predict these scans with the predictor of `directory`, and return `cases.csv`.
 
     Memory. With V voxels of a scan as stored (b bytes each), v on the network's grid and s in a
     slab (4 million, or one row of windows), C channels, K regions and M maps (K, or 2 K with
@@ -105,8 +119,7 @@ def predict_files(
     bytes, whatever the number of samples. Of several scans, one is read, one is in the network and
     one is written at the same time.
     """
-    predictor = load(directory)
-    cases = find_cases(inputs, predictor.task)
+    request = replace(request, members=len(predictor.members))
     output = OutputFolder(request)
     output.begin(directory, cases)
     waiting = [case for case in cases if not output.is_done(case)]

@@ -16,7 +16,7 @@ from segpl.foundation.files import draft, file_name
 from segpl.inference.result import Prediction
 from segpl.prediction.dicom import save_dicom_seg
 from segpl.prediction.request import Request
-from segpl.rundir import WEIGHTS_FILE
+from segpl.rundir import WEIGHTS_FILE, run_directories
 
 RECORD_FILE = "prediction.json"
 """Which run, settings and scans the masks of the folder belong to."""
@@ -30,6 +30,8 @@ class OutputFolder:
 
     def begin(self, directory: Path, cases: Iterable[Case]) -> None:
         """Record that the folder holds predictions of these scans by the run in `directory`.
+
+        Or by the runs in it, if they predict together.
 
         A folder that holds predictions with other settings, the masks of other scans or the scans
         themselves is an error.
@@ -48,9 +50,11 @@ class OutputFolder:
 
     def _settings(self, directory: Path) -> dict[str, Any]:
         """What all predictions of the folder share."""
-        weights = (directory / WEIGHTS_FILE).read_bytes()
+        digest = hashlib.sha256()
+        for run in run_directories(directory):
+            digest.update((run / WEIGHTS_FILE).read_bytes())
         return {
-            "weights": hashlib.sha256(weights).hexdigest()[:16],
+            "weights": digest.hexdigest()[:16],
             "samples": self.request.samples,
             "temperature": self.request.temperature,
         }

@@ -19,9 +19,11 @@ class Request:
     """Whether probabilities are written without samples too."""
     format: Literal["nifti", "same", "dicom-seg"] = "nifti"
     """The format of the masks: NIfTI, that of the scan if segpl can write it, or DICOM-SEG."""
+    members: int = 1
+    """Runs that predict together."""
 
     def map_names(self) -> list[str]:
         """Which maps are written beside the mask."""
-        if self.samples > 1:
+        if self.samples * self.members > 1:
             return ["probability", "uncertainty", "variance"]
         return ["probability"] if self.probabilities else []

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,16 @@ from segpl.ranking.writing import Ranked, print_ranking, write_ranking, write_sh
 from segpl.reporting.rank_sheet import ROWS, Row
 from segpl.rundir import RANK_FILE
 
-__all__ = ["rank"]
+__all__ = ["make_ranking", "rank"]
+
+
+class Result(NamedTuple):
+    """The ranked scans, the most useful first, and the error of each scan that failed."""
+
+    ranking: list[Ranked]
+    failed: dict[Case, str]
+    scans: int
+    """How many were to be ranked."""
 
 
 def rank(
@@ -30,7 +40,25 @@ def rank(
     order: OrderName = "diverse",
     samples: int = 1,
 ) -> Path:
-    """Rank the scans in `inputs`, or the run's own unlabelled ones, and return `rank.csv`.
+    """Rank the scans in `inputs`, or the run's own unlabelled ones; print and return `rank.csv`."""
+    file = out or directory / RANK_FILE
+    result = make_ranking(directory, inputs, file, count, order, samples)
+    if result.ranking:
+        print_ranking(result.ranking, count)
+    if result.failed:
+        raise _failure(result.failed, result.scans, file)
+    return file
+
+
+def make_ranking(
+    directory: Path,
+    inputs: Sequence[Path],
+    file: Path,
+    count: int | None = None,
+    order: OrderName = "diverse",
+    samples: int = 1,
+) -> Result:
+    """Rank the scans in `inputs`, or the run's own unlabelled ones, and write the list to `file`.
 
     A picture of the first scans is written beside it. `count` scans are listed, all by default. The
     order `diverse` prefers scans that are uncertain, and unlike the labelled ones and those with a
@@ -39,9 +67,9 @@ def rank(
     """
     predictor = load(directory)
     cases = cases_to_rank(directory, predictor, inputs)
-    file = out or directory / RANK_FILE
     _check_output(file, cases)
     labelled = _labelled_features(directory, predictor)
+    ranking: list[Ranked] = []
     with TemporaryDirectory() as folder:
         tiles = Path(folder)
         assessments, failed = _assess_all(cases, predictor, samples, tiles)
@@ -51,10 +79,7 @@ def rank(
             regions = {region.paint: region.name for region in predictor.task.regions}
             sheet_rows = _sheet_rows(ranking, tiles)
             write_sheet(file.with_suffix(".png"), sheet_rows, regions)
-            print_ranking(ranking, count)
-    if failed:
-        raise _failure(failed, len(cases), file)
-    return file
+    return Result(ranking, failed, len(cases))
 
 
 def _check_output(file: Path, cases: Sequence[Case]) -> None:

@@ -43,7 +43,7 @@ def assess(
     scan = read_scan(case.unlabelled())
     x, _, frame = predictor.prepare(scan)
     regions = predictor.task.regions
-    with recorded_features(predictor.model) as features:
+    with recorded_features(predictor.networks) as features:
         maps = predictor.maps(x, MapOptions(samples))
     levels = maps[: len(regions)]
     inconsistency = disagreement(predictor, x, levels, samples)
@@ -63,7 +63,7 @@ def assess(
 def features_of(predictor: Predictor, case: Case) -> Features:
     """The features of a scan alone, from one prediction."""
     prepared = predictor.prepare(read_scan(case.unlabelled()))
-    with recorded_features(predictor.model) as features:
+    with recorded_features(predictor.networks) as features:
         predictor.maps(prepared.x, MapOptions())
     return features.mean()
 

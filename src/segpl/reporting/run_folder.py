@@ -19,12 +19,11 @@ from segpl.rundir import (
     ScoringFiles,
     read_plain,
     read_table,
+    run_directories,
     scoring_files,
     scoring_suffix,
 )
 
-RUNS_FOLDER = "runs"
-"""Folder of a study that holds its run directories."""
 FAILED_FILE = "failed.txt"
 """Written by a study into the directory of a run that failed: the reason, in one line."""
 OWN_DATA_SUFFIX = re.compile(r"(-\d+-samples)?")
@@ -145,12 +144,12 @@ def find_runs(folder: Path) -> list[RunFolder]:
 
 
 def _run_directories(folder: Path) -> list[Path]:
-    if (folder / RUN_FILE).is_file():
-        return [folder]
-    runs = folder / RUNS_FOLDER
-    if not runs.is_dir():
-        runs = folder
-    return sorted(file.parent for file in runs.glob(f"*/{RUN_FILE}"))
+    """The runs of a folder; if it has none, those of the folders in it, as `segpl run` makes."""
+    directories = run_directories(folder)
+    if not directories:
+        for group in sorted(path for path in folder.iterdir() if path.is_dir()):
+            directories += run_directories(group)
+    return directories
 
 
 def _read_run(directory: Path, names: Mapping[str, Sequence[str]]) -> RunFolder:

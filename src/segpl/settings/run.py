@@ -48,8 +48,8 @@ class Run:
     By default a tenth of the labelled subjects does so. With fewer than 10, all are learnt from,
     and the weights of the last step are kept.
     """
-    test: PositiveInt | None = None
-    """How many labelled subjects are held out for testing if there is no test folder.
+    test: NonNegativeInt | None = None
+    """How many labelled subjects are held out for testing if there is no test folder; 0 for none.
 
     A quarter by default.
     """

@@ -20,7 +20,7 @@ from segpl.study.results import costs, layout, scores
 from segpl.study.single_run import Evaluation, failure_reason, finished_result, prepare
 from segpl.study.study_file import read_study
 
-__all__ = ["run_study"]
+__all__ = ["exclusive_use", "run_study"]
 
 Events = Generator[Event, None, None]
 Executor = Callable[[Sequence[Path], int | None], Events]
@@ -42,7 +42,7 @@ def run_study(
     """
     study, source = read_study(file, data)
     executor = _executor(on)
-    with _exclusive_use(out):
+    with exclusive_use(out):
         jobs = expand(study, source, out)
         evaluation = Evaluation(list(study.shifts), study.samples)
         notes: list[str] = []
@@ -64,15 +64,15 @@ def run_study(
 
 
 @contextmanager
-def _exclusive_use(out: Path) -> Iterator[None]:
-    """Lock the output folder; the system releases the lock even when the study is killed."""
+def exclusive_use(out: Path) -> Iterator[None]:
+    """Make and lock the output folder; the system releases the lock even if this process is killed."""
     lock = FileLock(out / ".lock", timeout=0)
     try:
         out.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout:
         raise UserError(
-            f"--out {out}: another study is running there: wait, or choose another folder."
+            f"--out {out}: another command is running there: wait, or choose another folder."
         ) from None
     except OSError as error:
         raise UserError(

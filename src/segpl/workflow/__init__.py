@@ -1,0 +1,229 @@
+"""From a folder of scans to an answer: what `segpl run` does.
+
+It checks the data, trains with and without the unlabelled scans, gives the verdict, and uses the
+runs of the better side together for masks and for the list of what to label next.
+"""
+
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+from segpl.data.cases import Cases, Dataset
+from segpl.data.layouts import read_dataset
+from segpl.diagnosis import check
+from segpl.evaluation import evaluate
+from segpl.foundation.errors import UserError
+from segpl.foundation.files import write_text
+from segpl.foundation.progress import console, format_duration, silenced
+from segpl.inference.predictor import load
+from segpl.prediction import predict_cases
+from segpl.prediction.request import Request
+from segpl.ranking import make_ranking
+from segpl.reporting.page import write_report
+from segpl.rundir import RANK_FILE, SCORES_FILE, WEIGHTS_FILE
+from segpl.settings.run import Run
+from segpl.study.running import exclusive_use
+from segpl.training.loop import train
+from segpl.workflow.answer import Answer, Comparison, compare_runs, read_ranking
+from segpl.workflow.duration import (
+    FEWEST_STEPS,
+    Costs,
+    Seconds,
+    estimate,
+    fit_into,
+    is_too_short,
+    measure_costs,
+    seconds_of_training,
+)
+from segpl.workflow.plan import (
+    PLAN_FILE,
+    Options,
+    Plan,
+    Testing,
+    choose_testing,
+    describe,
+    directory_of,
+    make_plan,
+    read_plan,
+    scans_without_label,
+    write_plan,
+)
+from segpl.workflow.progress import Display, Stage, TrainingProgress
+
+__all__ = ["Answer", "Options", "run"]
+
+SUMMARY_FILE = "summary.txt"
+REPORT_FILE = "report.html"
+MASKS_FOLDER = "masks"
+NO_TEST = "there are too few labelled subjects to test on. Label more scans."
+
+
+def run(options: Options, out: Path, quiet: bool = False) -> Answer:
+    """Do everything, and leave it in `out`; what an earlier call finished is not repeated."""
+    started = time.monotonic()
+    with silenced() if quiet else nullcontext():
+        _check_folders(options.data, out)
+        dataset = read_dataset(options.data.resolve())
+        plan = read_plan(options, dataset, out)
+        if plan is None:
+            _check_data(options.data)
+            plan, costs = _new_plan(options, dataset, started)
+        else:
+            costs = measure_costs(plan, dataset)
+        _announce(plan, dataset, estimate(plan, costs, dataset))
+    with exclusive_use(out):
+        write_plan(plan, options, dataset, out)
+        work = _Work(plan, dataset, costs, out)
+        answer = work.finish(quiet)
+        write_text(out / SUMMARY_FILE, "\n".join(answer.lines()) + "\n")
+    return answer
+
+
+def _check_folders(data: Path, out: Path) -> None:
+    """Refuse an output folder with other contents, and one among the data."""
+    if out.resolve().is_relative_to(data.resolve()):
+        raise UserError(f"--out {out} is inside the data folder: choose a folder outside it.")
+    if out.is_file():
+        raise UserError(f"--out {out} is a file: choose a folder.")
+    if out.is_dir() and not (out / PLAN_FILE).is_file():
+        contents = [path for path in out.iterdir() if not path.name.startswith(".")]
+        if contents:
+            raise UserError(f"--out {out} is not empty: choose another folder.")
+
+
+def _check_data(data: Path) -> None:
+    """Read every scan; any problem is an error."""
+    problems = check(data.resolve()).problems
+    if len(problems) > 1:
+        raise UserError(
+            f"{data} has {len(problems)} problems, which segpl doctor {data} lists. "
+            f"The first: {problems[0]}"
+        )
+    if problems:
+        raise UserError(problems[0])
+
+
+def _new_plan(options: Options, dataset: Dataset, started: float) -> tuple[Plan, Costs]:
+    """What to do within the minutes that are left, and what a step and a scan cost."""
+    testing = choose_testing(options, dataset)
+    plan = make_plan(options, dataset, testing)
+    costs = measure_costs(plan, dataset)
+    minutes = options.minutes
+    if minutes is None:
+        return plan, costs
+    left = 60 * minutes - (time.monotonic() - started)
+    plan = fit_into(plan, costs, dataset, minutes, left)
+    if is_too_short(plan):
+        console.print(f"{minutes:g} minutes are too short to leave out each subject in turn.")
+        plan = make_plan(options, dataset, Testing.NONE)
+        plan = fit_into(plan, costs, dataset, minutes, left)
+    return plan, costs
+
+
+def _announce(plan: Plan, dataset: Dataset, seconds: Seconds) -> None:
+    for line in describe(plan, dataset):
+        console.print(line, markup=False)
+    console.print(
+        f"Time: about {format_duration(seconds.training)} of training and "
+        f"{format_duration(seconds.after_training)} for scores, masks, ranking and report"
+    )
+    if plan.steps < FEWEST_STEPS:
+        console.print("These trainings are short: with more minutes, expect better masks.")
+
+
+class _Work:
+    """What is left of a plan: the stages that no earlier call has finished."""
+
+    def __init__(self, plan: Plan, dataset: Dataset, costs: Costs, out: Path):
+        self.plan = plan
+        self.dataset = dataset
+        self.costs = costs
+        self.out = out
+        self.masks = out / MASKS_FOLDER
+        self.ranking_file = out / RANK_FILE
+        self.to_rank, only_to_predict = scans_without_label(dataset, plan.runs)
+        self.to_predict: Cases = self.to_rank + only_to_predict
+        self.untrained = self._without(WEIGHTS_FILE, plan.runs)
+        tested = [] if plan.testing is Testing.NONE else plan.runs
+        self.unscored = self._without(SCORES_FILE, tested)
+
+    def _without(self, file: str, runs: Sequence[Run]) -> list[Run]:
+        return [run for run in runs if not (directory_of(run, self.out) / file).is_file()]
+
+    def finish(self, quiet: bool) -> Answer:
+        """Work on all stages, one after the other."""
+        with Display(self._stages(), quiet) as display:
+            for run in self.untrained:
+                self._train(run, display)
+            for run in self.unscored:
+                with display.next_stage():
+                    evaluate(directory_of(run, self.out))
+            comparison = self._compare()
+            method = comparison.better(self.plan.methods[-1])
+            runs = self.out / method
+            if self.to_predict:
+                with display.next_stage():
+                    self._predict(runs)
+            if self._ranks():
+                with display.next_stage():
+                    self._rank(method)
+            with display.next_stage():
+                report = write_report([self.out], self.out / REPORT_FILE)
+        return Answer(
+            comparison=comparison,
+            runs=runs,
+            members=len(self.plan.seeds),
+            scans=len(self.to_predict),
+            masks=self.masks,
+            ranking=read_ranking(self.ranking_file),
+            ranking_file=self.ranking_file,
+            report=report,
+        )
+
+    def _stages(self) -> list[Stage]:
+        """The stages of `finish`, in its order."""
+        seconds = estimate(self.plan, self.costs, self.dataset)
+        stages = []
+        for run in self.untrained:
+            number = self.plan.runs.index(run) + 1
+            title = f"Training {_title(run)} ({number} of {len(self.plan.runs)})"
+            stages.append(Stage(title, seconds_of_training(run, self.costs)))
+        for run in self.unscored:
+            share = seconds.scoring / len(self.plan.runs)
+            stages.append(Stage(f"Scoring {_title(run)}", share))
+        if self.to_predict:
+            title = f"Predicting {len(self.to_predict)} unlabelled scans"
+            stages.append(Stage(title, seconds.prediction))
+        if self._ranks():
+            stages.append(Stage("Ranking what to label next", seconds.ranking))
+        stages.append(Stage("Writing the report", seconds.report))
+        return stages
+
+    def _ranks(self) -> bool:
+        return bool(self.to_rank) and not self.ranking_file.is_file()
+
+    def _train(self, run: Run, display: Display) -> None:
+        with display.next_stage() as stage:
+            watcher = TrainingProgress(display, stage, run.steps)
+            directory = directory_of(run, self.out)
+            train(run, directory, resume=True, watchers=[watcher], dataset=self.dataset)
+
+    def _compare(self) -> Comparison:
+        if self.plan.testing is Testing.NONE:
+            return Comparison({}, None, NO_TEST)
+        return compare_runs([self.out / method for method in self.plan.methods])
+
+    def _predict(self, runs: Path) -> None:
+        """Write the masks; those that exist are skipped."""
+        request = Request(self.masks, probabilities=True)
+        predict_cases(runs, load(runs), self.to_predict, request)
+
+    def _rank(self, method: str) -> None:
+        """Rank by the first run of the method: by all it would take as many times as long."""
+        runs = [run for run in self.plan.runs if run.method.name() == method]
+        make_ranking(directory_of(runs[0], self.out), [], self.ranking_file)
+
+
+def _title(run: Run) -> str:
+    return f"{run.method.name()}, seed {run.seed}"

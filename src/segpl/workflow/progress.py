@@ -1,0 +1,100 @@
+"""One progress display for everything that `segpl run` does, with the time left."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from lightning import Callback, LightningModule, Trainer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from segpl.foundation.progress import format_duration, silenced
+
+
+class Stage(NamedTuple):
+    """A part of the work, and its estimated duration in seconds."""
+
+    title: str
+    seconds: float
+
+
+class Display:
+    """A bar over all stages in a terminal; elsewhere, a line for each stage."""
+
+    def __init__(self, stages: Sequence[Stage], quiet: bool):
+        self.console = Console(stderr=True, highlight=False, soft_wrap=True, quiet=quiet)
+        self.stages = list(stages)
+        self.total = sum(stage.seconds for stage in stages)
+        self.done = 0.0
+        """Estimated seconds of the stages that have ended."""
+        self.started = time.monotonic()
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=self.console,
+            transient=True,
+            disable=not self.console.is_terminal,
+        )
+        self.task = self.bar.add_task("", total=self.total, left="")
+
+    def __enter__(self) -> "Display":
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.bar.stop()
+
+    @contextmanager
+    def next_stage(self) -> Iterator[Stage]:
+        """Show the next stage while the block works on it; what the block itself shows is hidden."""
+        stage = self.stages.pop(0)
+        self.bar.update(self.task, description=stage.title)
+        self._advance_to(self.done)
+        if not self.console.is_terminal:
+            self.console.print(f"{stage.title}; {self._left(self.done)}", markup=False)
+        with silenced():
+            yield stage
+        self.done += stage.seconds
+        self._advance_to(self.done)
+
+    def show_share(self, stage: Stage, share: float) -> None:
+        """Show that a share (0 to 1) of the current stage is done."""
+        self._advance_to(self.done + share * stage.seconds)
+
+    def _advance_to(self, done: float) -> None:
+        self.bar.update(self.task, completed=done, left=self._left(done))
+
+    def _left(self, done: float) -> str:
+        """The time left: the estimate, corrected by the pace so far."""
+        pace = 1.0
+        if done > 0:
+            pace = (time.monotonic() - self.started) / done
+        return f"about {format_duration(pace * (self.total - done))} left"
+
+
+class TrainingProgress(Callback):
+    """Shows the steps of a training in the display."""
+
+    def __init__(self, display: Display, stage: Stage, steps: int):
+        self.display = display
+        self.stage = stage
+        self.steps = steps
+
+    def on_train_batch_end(
+        self,
+        trainer: Trainer,
+        learner: LightningModule,
+        outputs: Any,
+        batch: Any,
+        _: int,
+    ) -> None:
+        """Move the bar."""
+        self.display.show_share(self.stage, trainer.global_step / self.steps)
