@@ -84,11 +84,11 @@ class CompareWithTruth(lightning.Callback):
 
 
 def _predict(learner: Any, x: Tensor) -> Tensor:
-    """The probabilities of a whole volume."""
+    """A map of a whole volume that exceeds 1/2 inside the masks."""
     run: Run = learner.run
 
     def predict_window(window: Tensor) -> Tensor:
-        return run.method.predict(learner.model, window)[0]
+        return run.method.predict(learner.model, window).samples[0]
 
     return predict_volume(predict_window, x, run.patch)
 

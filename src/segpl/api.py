@@ -141,8 +141,8 @@ def evaluate(
     """Score a trained run on its test cases, or on those of `data`, and return the file of scores.
 
     `shifts` have the form of `segpl evaluate --shift`, such as `"ood=0.1"`; unchanged scans are
-    always scored. `samples` predictions of a probabilistic method are averaged. `tolerance` is that
-    of the surface Dice in millimetres.
+    always scored. A mask is the mean of `samples` thresholds or ensemble members. `tolerance` is
+    that of the surface Dice in millimetres.
     """
     from segpl.evaluation import evaluate as evaluate_run
     from segpl.evaluation.shifts import parse_shifts
@@ -180,7 +180,9 @@ def predict(
     """Write masks of scans (files, folders or DICOM series) to `out` and return its `cases.csv`.
 
     `run` is a run directory, or a folder of runs that predict together. With 2 or more `samples` or
-    runs, the masks come from their mean, and maps of uncertainty are written too. The temperature `"fit"` is the one that `evaluate` fitted on the validation subjects.
+    runs, the masks come from their mean, and maps of probability, uncertainty and variance are
+    written too. Sampled thresholds never change the probability. The temperature `"fit"` is the one
+    that `evaluate` fitted on the validation subjects.
     For a scan in memory use `segpl.load(run).predict(image)`.
     """
     from segpl.inference.temperature import fitted_temperature

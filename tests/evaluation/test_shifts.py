@@ -155,7 +155,7 @@ def test_an_attack_reaches_every_member_of_an_ensemble(batch, network):
     model = model_of(method, network)
 
     def predict(x):
-        return method.predict(model, x, samples=3)
+        return method.predict(model, x, samples=3).samples
 
     def predict_without(hidden):
         visible = torch.arange(3) != hidden
@@ -177,7 +177,7 @@ def test_an_attack_reaches_the_thresholds_of_segpl_vi(batch, network):
     thresholds = posterior.quantile(torch.full((2, 2), 0.5))
 
     def predict(x):
-        return method.predict(model, x)
+        return method.predict(model, x).samples
 
     def predict_with_constants(x):
         trailing = [1] * (x.ndim - 2)
@@ -196,7 +196,7 @@ def test_every_method_can_be_attacked(method, batch, network):
     model = method.build(network).requires_grad_(False).eval()
 
     def predict(x):
-        return method.predict(model, x, samples=5)
+        return method.predict(model, x, samples=5).samples
 
     for attack in (FGSM(0.01), PGD(0.01, steps=2)):
         attacked = attack(batch.x_l, batch.y_l, predict, 0)
@@ -227,7 +227,9 @@ def trained(tumours, tmp_path_factory):
     x = torch.cat(images)
     y = torch.cat(labels)
     has_every_region = y.flatten(2).any(2).all(1)
-    return x[has_every_region], y[has_every_region], lambda x: run.method.predict(model, x)
+    images = x[has_every_region]
+    labels = y[has_every_region]
+    return images, labels, lambda x: run.method.predict(model, x).samples
 
 
 @pytest.mark.parametrize("level", [0.02, 0.1])

@@ -63,12 +63,16 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def own_mask() -> Callable[..., object]:
-    """The label map that the run itself makes of the files of a scan, and its probabilities."""
+    """The label map that the run itself makes of the files of a scan, and the maps behind it."""
 
     def make(directory: Path, *files: Path) -> object:
         run, task, model = read_trained(directory)
         x = load(Case("scan", "scan", files), task, run.preparation).x
-        p = reference_volume(lambda window: run.method.predict(model, window), x, run.patch)
+
+        def predict(window: torch.Tensor) -> torch.Tensor:
+            return run.method.predict(model, window).samples
+
+        p = reference_volume(predict, x, run.patch)
         p = resample(p, read_image(files[0]).values.shape[1:])
         return merge_regions(p.mean(0) > 0.5, task.regions), p[0]
 

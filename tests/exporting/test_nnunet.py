@@ -15,6 +15,7 @@ from segpl.data.preparation import load_truth
 from segpl.diagnosis import examine
 from segpl.exporting.nnunet import LabelNumbering, export_nnunet
 from segpl.foundation.errors import UserError
+from segpl.methods.base import Predicted
 
 SPLIT = {
     "labelled": ["tumour_000"],
@@ -160,7 +161,8 @@ def test_label_values_may_be_negative():
 
 def test_a_scan_with_an_empty_mask_is_not_accepted(run, problems, tmp_path, monkeypatch):
     def predict_background(_, model, x, samples):
-        return torch.full_like(x[None, :, :3], 0.2)
+        p = torch.full_like(x[:, :3], 0.2)
+        return Predicted(p, p[None])
 
     monkeypatch.setattr("segpl.methods.segpl.SegPL.predict", predict_background)
     out = export_nnunet(run(), tmp_path / "out", accept=0.0)

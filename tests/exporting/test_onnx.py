@@ -75,9 +75,9 @@ def test_learnt_thresholds_are_exported_whatever_the_prior(prior, make_run, tmp_
     directory = make_run(method, patch)
     trained = read_trained(directory)
     image = torch.randn(3, 2, *patch)
-    without_threshold = trained.model["theta"](image).sigmoid()
-    effect = (prediction_module(trained)(image) - without_threshold).abs().max()
-    assert effect > 0.01, "the threshold must matter, or the test shows nothing"
+    p, for_masks = prediction_module(trained)(image).split(2, dim=1)
+    torch.testing.assert_close(p, trained.model["theta"](image).sigmoid())
+    assert (for_masks - p).abs().max() > 0.01, "the threshold must matter, or nothing is shown"
     assert_same_prediction(directory, export_onnx(directory, tmp_path / "model.onnx"))
 
 
@@ -98,6 +98,7 @@ def test_the_metadata_say_how_scans_are_prepared(model):
             {"name": "whole", "values": [1, 2], "paint": 1},
             {"name": "core", "values": [2], "paint": 2},
         ],
+        "outputs": ["whole", "core"],
         "patch": [16, 16, 4],
         "spacing": [1.0, 1.0, 3.0],
         "window": [-100, 300],
@@ -114,6 +115,14 @@ def test_input_and_output_have_names_and_sizes(model):
         axes = tensor.type.tensor_type.shape.dim
         sizes = [axis.dim_param or axis.dim_value for axis in axes]
         assert sizes == ["batch", 2, 16, 16, 4]
+
+
+def test_the_channels_of_a_model_with_thresholds_are_named(make_run, tmp_path):
+    model = onnx.load(export_onnx(make_run("segpl-vi"), tmp_path / "model.onnx"))
+    metadata = {entry.key: json.loads(entry.value) for entry in model.metadata_props}
+    assert metadata["outputs"] == ["whole", "core", "whole, mask", "core, mask"]
+    assert model.graph.output[0].type.tensor_type.shape.dim[1].dim_value == 4
+    assert "learnt threshold" in model.doc_string
 
 
 def test_a_model_that_differs_leaves_no_file(make_run, tmp_path, monkeypatch):

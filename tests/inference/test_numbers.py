@@ -78,7 +78,8 @@ def test_resampling_levels_is_resampling_probabilities(shape):
 def test_numbers_of_a_hand_worked_case():
     """Ten voxels in a row, 2 x 2 x 10 mm: 0.04 ml each; only neighbours in X are within 5 mm."""
     p = torch.tensor([0.0, 0.0, 0.0, 0.1, 0.6, 1.0, 1.0, 0.96, 0.3, 0.0])
-    numbers = region_numbers(to_levels(p).reshape(10, 1, 1), None, (2.0, 2.0, 10.0))
+    levels = to_levels(p).reshape(10, 1, 1)
+    numbers = region_numbers(levels, levels, None, (2.0, 2.0, 10.0))
     assert numbers.volume_ml == pytest.approx(4 * 0.04)
     assert numbers.volume_low_ml == pytest.approx(3 * 0.04)
     assert numbers.volume_high_ml == pytest.approx(6 * 0.04)
@@ -90,11 +91,25 @@ def test_numbers_of_a_hand_worked_case():
     assert np.isnan(numbers.variance)
 
 
+@pytest.mark.parametrize(("threshold", "low", "high"), [(0.2, 3, 6), (0.98, 2, 6), (0.02, 3, 7)])
+def test_numbers_of_a_mask_that_is_cut_at_a_threshold(threshold, low, high):
+    """The volume is that of the mask, and lies in its interval; the Dice is expected from p."""
+    p = torch.tensor([0.0, 0.0, 0.04, 0.1, 0.6, 1.0, 1.0, 0.96, 0.3, 0.0]).reshape(10, 1, 1)
+    for_mask = torch.where(p > threshold, 0.51, 0.49)
+    numbers = region_numbers(to_levels(p), to_levels(for_mask), None, (2.0, 2.0, 10.0))
+    mask = p > threshold
+    assert numbers.volume_ml == pytest.approx(int(mask.sum()) * 0.04)
+    assert numbers.volume_low_ml == pytest.approx(low * 0.04)
+    assert numbers.volume_high_ml == pytest.approx(high * 0.04)
+    expected_dice = 2 * p[mask].sum() / (p.sum() + mask.sum())
+    assert numbers.expected_dice == pytest.approx(float(expected_dice), abs=1e-4)
+
+
 @pytest.mark.usefixtures("slab")
 def test_numbers_of_a_volume_are_the_plain_formulas():
     p = smooth_probabilities()
     variance = torch.rand(20, 24, 13) / 4
-    numbers = region_numbers(to_levels(p), to_levels(4 * variance), SPACING)
+    numbers = region_numbers(to_levels(p), to_levels(p), to_levels(4 * variance), SPACING)
     p = p.double().numpy()
     mask = p > 0.5
     near = distance_transform_edt(~mask, sampling=SPACING) <= MARGIN
@@ -118,7 +133,8 @@ def test_near_is_within_the_margin_of_the_mask():
 
 
 def test_an_empty_mask_has_a_volume_and_nothing_else():
-    numbers = region_numbers(to_levels(torch.full((4, 4, 4), 0.2)), None, (1.0, 1.0, 1.0))
+    levels = to_levels(torch.full((4, 4, 4), 0.2))
+    numbers = region_numbers(levels, levels, None, (1.0, 1.0, 1.0))
     assert numbers.volume_ml == 0
     assert numbers.volume_low_ml == 0
     assert numbers.volume_high_ml == pytest.approx(0.064), "the region may have been missed"

@@ -1,21 +1,29 @@
-"""`evaluate`, `predict` and `export` give a scan the same mask, voxel for voxel."""
+"""`evaluate`, `predict`, `rank` and `export` give a scan the same mask, voxel for voxel."""
 
 import shutil
+from dataclasses import replace
 
 import nibabel
 import numpy as np
+import onnxruntime
 import pytest
 import safetensors.torch
 import torch
 from nibabel.orientations import axcodes2ornt, ornt_transform
 
 from segpl.data.layouts import read_dataset
+from segpl.data.preparation import load as load_case
 from segpl.evaluation import evaluate
 from segpl.exporting.nnunet import pseudo_label
+from segpl.exporting.onnx import export_onnx
 from segpl.foundation.files import file_name
-from segpl.inference.predictor import load
+from segpl.inference.label_map import merge_regions
+from segpl.inference.predictor import Predictor, load
+from segpl.inference.windows import predict_volume
+from segpl.methods.segpl import SegPL
 from segpl.prediction import predict_files
 from segpl.prediction.request import Request
+from segpl.ranking.assessment import assess
 from segpl.rundir import WEIGHTS_FILE, read_table
 from segpl.settings.planning import plan_run
 from segpl.training.loop import train
@@ -66,6 +74,75 @@ def test_evaluate_predict_and_export_give_the_same_masks(settings, samples, reor
         if samples == 1:
             np.testing.assert_array_equal(pseudo_label(case, predictor).label, evaluated.dataobj)
     assert set(read_table(scores)["case"]) == {case.name for case in cases}
+
+
+def onnx_maps(directory, case, folder):
+    """All channels of an exported run for a case, window by window on the network's grid."""
+    file = export_onnx(directory, folder / "model.onnx")
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+
+    def window(x):
+        (channels,) = session.run(None, {"image": x.numpy()})
+        return torch.from_numpy(channels)
+
+    predictor = load(directory)
+    x = load_case(case.unlabelled(), predictor.task, predictor.run.preparation).x
+    return predict_volume(window, x, predictor.run.patch)
+
+
+def plain_probability(directory, case):
+    """The probability of theta alone, by a method without thresholds."""
+    predictor = load(directory)
+    run = replace(predictor.run, method=SegPL())
+    theta = predictor.model["theta"]
+    return Predictor(run, predictor.task, theta, predictor.device).predict_case(case).probability
+
+
+@pytest.mark.parametrize("samples", [1, 5])
+def test_learnt_thresholds_move_all_masks_alike_and_no_probability(samples, reoriented, tmp_path):
+    prior = {"name": "normal", "mean": 0.4}
+    settings = {
+        "method": {"name": "segpl-vi", "prior": prior},
+        "channels": 4,
+        "steps": 1,
+        "labelled": 1,
+        "validation": 0,
+        "patch": [32, 32],
+        "spacing": None,
+    }
+    directory = train(plan_run(reoriented, settings), tmp_path / "run")
+    expect_foreground(directory)
+    case = read_dataset(reoriented).test[1]
+    name = f"{file_name(case.name)}.nii.gz"
+
+    evaluate(directory, samples=samples, first=2)
+    predict_files(directory, case.images, Request(tmp_path / "out", samples, probabilities=True))
+    predictor = load(directory)
+    suffix = "" if samples == 1 else f"-{samples}-samples"
+    mask = np.asarray(nibabel.load(directory / f"masks{suffix}" / name).dataobj)
+    predicted = nibabel.load(tmp_path / "out" / name)
+    np.testing.assert_array_equal(predicted.dataobj, mask)
+    assessment, tile = assess(predictor, case, samples)
+    ranked = np.bincount(tile.mask.ravel(), minlength=4)
+    np.testing.assert_array_equal(
+        ranked, np.bincount(mask[..., assessment.slice].ravel(), minlength=4)
+    )
+
+    p = plain_probability(directory, case)
+    plain_mask = merge_regions(torch.from_numpy(p > 0.5), predictor.task.regions)
+    assert (plain_mask != mask).mean() > 0.01, "the threshold must matter, or nothing is shown"
+    for file in (directory / f"probabilities{suffix}" / name, tmp_path / "out/probability" / name):
+        stored = np.moveaxis(nibabel.load(file).get_fdata(), -1, 0)
+        np.testing.assert_allclose(stored, p, atol=1e-6)
+
+    if samples == 1:
+        np.testing.assert_array_equal(pseudo_label(case, predictor).label, mask)
+        exported_p, for_masks = onnx_maps(directory, case, tmp_path).split(3)
+        np.testing.assert_allclose(exported_p, p, atol=1e-4)
+        is_clear = ((for_masks - 0.5).abs() > 1e-4).all(0).numpy()
+        exported = merge_regions(for_masks > 0.5, predictor.task.regions)
+        assert is_clear.mean() > 0.99
+        np.testing.assert_array_equal(exported[is_clear], mask[is_clear])
 
 
 def expect_foreground(directory):

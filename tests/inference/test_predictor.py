@@ -1,22 +1,26 @@
 """The predictor as a program uses it."""
 
 import doctest
+from dataclasses import replace
 
 import nibabel
 import numpy as np
 import pytest
 import torch
 from reference import reference_volume
+from untrained import untrained
 
-from segpl.data.cases import Case, Region
+from segpl.data.cases import Case, Region, Task
 from segpl.data.layouts import read_dataset
 from segpl.data.preparation import load as load_case
 from segpl.foundation.errors import UserError
 from segpl.inference import predictor
 from segpl.inference.label_map import merge_regions
-from segpl.inference.predictor import load
+from segpl.inference.maps import ScanMaps
+from segpl.inference.predictor import Predictor, load
 from segpl.inference.result import prediction_of
 from segpl.inference.temperature import apply_temperature
+from segpl.methods.segpl import SegPL
 
 
 @pytest.fixture(scope="module")
@@ -30,15 +34,17 @@ def together(tumours, tmp_path_factory):
     return file
 
 
-def reference_probabilities(model, file, samples):
-    """All samples of the whole volume in memory, the plain way."""
+def reference(model, file, samples):
+    """The probability and all samples of the whole volume in memory, the plain way."""
     x = load_case(Case("a", "a", (file,)), model.task, model.run.preparation).x
 
     def predict(window):
-        return model.run.method.predict(model.model, window, samples)
+        p, drawn = model.run.method.predict(model.model, window, samples)
+        return torch.cat([p[None], drawn])
 
     with torch.no_grad():
-        return reference_volume(predict, x, model.run.patch)
+        p_and_samples = reference_volume(predict, x, model.run.patch)
+    return p_and_samples[0], p_and_samples[1:]
 
 
 def test_the_examples_in_the_docstrings(run_directory, tmp_path):
@@ -50,17 +56,18 @@ def test_the_examples_in_the_docstrings(run_directory, tmp_path):
 @pytest.mark.parametrize("samples", [1, 3])
 def test_a_prediction_agrees_with_the_plain_way(samples, run_directory, together):
     model = load(run_directory)
-    p = reference_probabilities(model, together, samples).mean(0)
+    p, drawn = reference(model, together, samples)
+    mean = drawn.mean(0)
     prediction = model.predict(together, samples=samples)
     np.testing.assert_allclose(prediction.probability, p, atol=1e-4)
-    is_clear = ((p - 0.5).abs() > 1e-4).all(0).numpy()
+    is_clear = ((mean - 0.5).abs() > 1e-4).all(0).numpy()
     assert is_clear.mean() > 0.99
-    expected_mask = merge_regions(p > 0.5, model.task.regions)
+    expected_mask = merge_regions(mean > 0.5, model.task.regions)
     np.testing.assert_array_equal(prediction.mask[is_clear], expected_mask[is_clear])
     assert (prediction.variance is None) == (samples == 1)
 
 
-def test_uncertainty_is_the_entropy_of_the_mean_of_the_samples(run_directory, together):
+def test_uncertainty_is_the_entropy_of_the_probability(run_directory, together):
     prediction = load(run_directory).predict(together, samples=5)
     p = prediction.probability.astype(np.float64)
     entropy = -p * np.log2(p) - (1 - p) * np.log2(1 - p)
@@ -91,10 +98,66 @@ def test_members_of_an_ensemble_are_samples(save_run, together):
     assert several.variance.mean() > 1e-4
 
 
-def test_temperature_moves_no_mask(run_directory, together):
+def constant_predictor(prior, p):
+    """SegPL-VI whose theta gives every voxel the probability p."""
+    run = untrained({"name": "segpl-vi", "prior": prior})
+    task = Task(("MR",), (Region("lesion", (1,), 1),))
+    model = run.build(task).eval().requires_grad_(False)
+    last_layer = model["theta"].head.block.conv.conv
+    last_layer.weight.zero_()
+    last_layer.bias.fill_(torch.tensor(p).logit())
+    return Predictor(run, task, model, torch.device("cpu"))
+
+
+NOISE = np.random.default_rng(0).normal(size=(40, 40, 2))
+
+
+@pytest.mark.parametrize("samples", [1, 5])
+def test_a_probability_of_nine_tenths_is_reported_as_such_under_a_uniform_threshold(samples):
+    """Thresholds of 0.1, 0.3, 0.5, 0.7 and 0.9 shift it to 0.988, 0.955, 0.9, 0.794 and 0.5."""
+    model = constant_predictor({"name": "uniform"}, 0.9)
+    prediction = model.predict(NOISE, samples=samples)
+    np.testing.assert_allclose(prediction.probability, 0.9, atol=1e-5)
+    np.testing.assert_allclose(prediction.uncertainty, 0.469, atol=1e-3)
+    assert prediction.numbers["lesion"].expected_dice == pytest.approx(1.8 / 1.9, abs=1e-4)
+    if samples == 5:
+        shifted = [81 / 82, 21 / 22, 0.9, 27 / 34, 0.5]
+        np.testing.assert_allclose(prediction.variance, np.var(shifted), atol=1e-5)
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("samples", [1, 5])
+@pytest.mark.parametrize(("p", "is_inside"), [(0.45, True), (0.35, False)])
+def test_a_threshold_moves_the_mask_and_not_the_probability(p, is_inside, samples, temperature):
+    prior = {"name": "normal", "mean": 0.4, "deviation": 0.05}
+    model = constant_predictor(prior, p)
+    prediction = model.predict(NOISE, samples=samples, temperature=temperature)
+    assert (prediction.mask == is_inside).all()
+    tempered = apply_temperature(torch.tensor(p), temperature)
+    np.testing.assert_allclose(prediction.probability, tempered, atol=1e-5)
+    volume = NOISE.size / 1000 if is_inside else 0.0
+    assert prediction.volumes_ml == {"lesion": pytest.approx(volume)}
+
+
+def test_an_ensemble_reports_the_mean_probability_of_members_with_thresholds(save_run, together):
+    base = {"name": "segpl-vi", "prior": {"name": "normal", "mean": 0.4}}
+    model = load(save_run(method={"name": "deep-ensemble", "base": base, "members": 2}))
+    members = []
+    for member in model.model:
+        run = replace(model.run, method=SegPL())
+        alone = Predictor(run, model.task, member["theta"], model.device)
+        members.append(alone.predict(together).probability)
+    expected = np.mean(members, axis=0)
+    for samples in (1, 4):
+        probability = model.predict(together, samples=samples).probability
+        np.testing.assert_allclose(probability, expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("samples", [1, 5])
+def test_temperature_moves_no_mask(samples, run_directory, together):
     model = load(run_directory)
-    plain = model.predict(together)
-    warm = model.predict(together, temperature=3.0)
+    plain = model.predict(together, samples=samples)
+    warm = model.predict(together, samples=samples, temperature=3.0)
     np.testing.assert_array_equal(plain.mask, warm.mask)
     expected = apply_temperature(torch.from_numpy(plain.probability), 3.0)
     np.testing.assert_allclose(warm.probability, expected, atol=1e-4)
@@ -105,7 +168,8 @@ def test_temperature_moves_no_mask(run_directory, together):
 def test_temperature_acts_on_every_sample(save_run, together):
     """With one window per slice, so that there is no blending."""
     model = load(save_run(method={"name": "deep-ensemble", "members": 2}, patch=[64, 64]))
-    samples = apply_temperature(reference_probabilities(model, together, samples=2), 0.2)
+    _, drawn = reference(model, together, samples=2)
+    samples = apply_temperature(drawn, 0.2)
     prediction = model.predict(together, samples=2, temperature=0.2)
     np.testing.assert_allclose(prediction.probability, samples.mean(0), atol=2e-5)
     np.testing.assert_allclose(prediction.variance, samples.var(0, correction=0), atol=2e-5)
@@ -134,7 +198,8 @@ def test_volumes_count_nested_regions_whole(shifted, phantom):
     assert prediction.volumes_ml == {"lesion": pytest.approx(volume)}
     lesion = prediction.levels[0]
     regions = (*shifted.task.regions, Region("core", (6,), 6))
-    nested = prediction_of(np.stack([lesion, lesion // 2]), regions, prediction.frame)
+    maps = ScanMaps(np.stack([lesion, lesion // 2]))
+    nested = prediction_of(maps, regions, prediction.frame)
     assert nested.numbers["lesion"].volume_ml == prediction.volumes_ml["lesion"]
 
 

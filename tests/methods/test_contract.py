@@ -49,10 +49,26 @@ def test_every_trainable_weight_gets_a_gradient(kind, network, batch):
 
 def test_predictions_are_probabilities(kind, network, batch, patch):
     method, model = built(kind, network)
-    p = method.predict(model, batch.x_u, samples=5)
-    assert p.shape == (5, 3, 2, *patch)
-    assert p.min() >= 0
-    assert p.max() <= 1
+    p, samples = method.predict(model, batch.x_u, samples=5)
+    assert p.shape == (3, 2, *patch)
+    assert samples.shape == (5, 3, 2, *patch)
+    for values in (p, samples):
+        assert values.min() >= 0
+        assert values.max() <= 1
+
+
+def test_the_probability_does_not_depend_on_the_samples(kind, network, batch):
+    method, model = built(kind, network)
+    one = method.predict(model, batch.x_u).p
+    five = method.predict(model, batch.x_u, samples=5).p
+    assert torch.equal(one, five)
+
+
+def test_samples_average_to_the_probability_if_masks_are_cut_at_one_half(kind, network, batch):
+    method, model = built(kind, network)
+    p, samples = method.predict(model, batch.x_u, samples=5)
+    if method.cuts_at_half():
+        torch.testing.assert_close(samples.mean(0), p)
 
 
 def test_the_same_seed_gives_the_same_loss(kind, network, batch):

@@ -80,7 +80,7 @@ def test_cps_predicts_by_the_network_that_has_a_voice(network, batch):
     p_2 = model[1](batch.x_l).sigmoid()
     expected = {"first": p_1, "second": p_2, "both": (p_1 + p_2) / 2}
     for voice, p in expected.items():
-        torch.testing.assert_close(CPS(voice=voice).predict(model, batch.x_l)[0], p)
+        torch.testing.assert_close(CPS(voice=voice).predict(model, batch.x_l).p, p)
 
 
 # Mean teacher
@@ -154,15 +154,18 @@ def test_a_deep_ensemble_of_one_predicts_as_its_base(base, samples, network, bat
     ensemble = DeepEnsemble(base=base, members=1)
     model = built(ensemble, network)
     expected = base.predict(model[0], batch.x_u, samples)
-    assert torch.equal(ensemble.predict(model, batch.x_u, samples), expected)
+    predicted = ensemble.predict(model, batch.x_u, samples)
+    assert torch.equal(predicted.p, expected.p)
+    assert torch.equal(predicted.samples, expected.samples)
 
 
 def test_a_deep_ensemble_predicts_the_mean_of_members_that_disagree(network, batch):
     ensemble = DeepEnsemble(members=3)
     model = built(ensemble, network)
-    members = ensemble.predict(model, batch.x_u, samples=3)
+    p, members = ensemble.predict(model, batch.x_u, samples=3)
     assert members.std(0).max() > 0
-    torch.testing.assert_close(ensemble.predict(model, batch.x_u)[0], members.mean(0))
+    torch.testing.assert_close(p, members.mean(0))
+    assert torch.equal(ensemble.predict(model, batch.x_u).p, p)
 
 
 def test_a_member_of_a_deep_ensemble_learns_from_its_own_batch_alone(network, batch):
@@ -179,7 +182,7 @@ def test_a_member_of_a_deep_ensemble_learns_from_its_own_batch_alone(network, ba
 def test_samples_of_a_deep_ensemble_are_a_multiple_of_its_members(network, batch):
     ensemble = DeepEnsemble(members=3)
     model = built(ensemble, network)
-    assert ensemble.predict(model, batch.x_u, samples=6).shape[0] == 6
+    assert len(ensemble.predict(model, batch.x_u, samples=6).samples) == 6
     message = "5 samples cannot be shared equally among 3 members: ask for a multiple of 3"
     with pytest.raises(UserError, match=message):
         ensemble.predict(model, batch.x_u, samples=5)
@@ -351,9 +354,9 @@ def test_any_prior_goes_with_any_thresholded_method(kind, prior, network, batch)
     losses = method.losses(model, batch, 1.0)
     losses.total.backward()
     assert ((losses.threshold > 0) & (losses.threshold < 1)).all()
-    p = method.predict(model, batch.x_u, samples=3)
-    assert p.shape[0] == 3
-    assert (p[0] >= p[2] - 1e-6).all(), "a higher threshold can only shrink the mask"
+    samples = method.predict(model, batch.x_u, samples=3).samples
+    assert len(samples) == 3
+    assert (samples[0] >= samples[2] - 1e-6).all(), "a higher threshold can only shrink the mask"
 
 
 def biased_low(method, network, batch):

@@ -26,7 +26,7 @@ def blob(p, shape=(30, 30, 6), background=0.0):
 
 
 def mean_entropy(levels):
-    value, _ = uncertainty(levels, SPACING)
+    value, _ = uncertainty(levels, levels, SPACING)
     return value
 
 
@@ -35,7 +35,7 @@ def test_it_is_the_mean_of_the_regions_entropies_as_predict_reports_them(run_dir
     prediction = load(run_directory).predict(channel[None].repeat(4, 0))
     expected = [numbers.uncertainty for numbers in prediction.numbers.values()]
     assert not np.isnan(expected).any()
-    value, _ = uncertainty(prediction.levels, (1.0, 1.0, 1.0))
+    value, _ = uncertainty(prediction.levels, prediction.mask_levels, (1.0, 1.0, 1.0))
     assert value == pytest.approx(np.mean(expected))
 
 
@@ -43,6 +43,12 @@ def test_a_mask_nearer_to_one_half_is_more_uncertain():
     values = [mean_entropy(blob(p)) for p in (0.99, 0.9, 0.6)]
     assert values == sorted(values)
     assert values[0] < 0.1
+
+
+def test_entropy_is_averaged_around_the_mask_and_not_around_p_above_one_half():
+    levels = blob(0.4)
+    value, _ = uncertainty(levels, blob(0.6), SPACING)
+    assert value == pytest.approx(mean_entropy(blob(0.6)), rel=1e-3), "0.4 is as unsure as 0.6"
 
 
 def test_the_size_of_the_background_does_not_matter():
@@ -64,7 +70,8 @@ def test_the_entropy_of_one_voxel_is_averaged_over_5_mm():
 def test_a_region_that_is_surely_absent_is_certain():
     absent = blob(0.001, background=0.001)
     assert mean_entropy(absent) == pytest.approx(ENTROPY[absent.max()])
-    assert uncertainty(np.zeros_like(absent), SPACING) == (0.0, 0)
+    nothing = np.zeros_like(absent)
+    assert uncertainty(nothing, nothing, SPACING) == (0.0, 0)
 
 
 def test_regions_count_alike_whatever_their_size():
@@ -77,7 +84,7 @@ def test_the_worst_slice_has_the_most_entropy_near_a_mask():
     levels = blob(0.99)
     levels[0, 10:18, 10:18, 3] = round(0.6 * FULL)
     levels[0, 0, :, 5] = round(0.5 * FULL)  # far away
-    _, worst_slice = uncertainty(levels, SPACING)
+    _, worst_slice = uncertainty(levels, levels, SPACING)
     assert worst_slice == 3
 
 
@@ -113,7 +120,8 @@ def disagreement_of(network):
     predictor = predictor_with(network)
     x = torch.zeros(1, 32, 32, 3)
     x[:, 8:20, 12:22] = 1
-    return disagreement(predictor, x, predictor.maps(x, MapOptions()), samples=1)
+    maps = predictor.maps(x, MapOptions())
+    return disagreement(predictor, x, maps.mask_levels, samples=1)
 
 
 def test_a_network_that_follows_the_image_agrees_with_itself():

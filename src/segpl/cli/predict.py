@@ -22,7 +22,7 @@ def predict(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for masks, maps and cases.csv.")],
     samples: Annotated[
         int,
-        typer.Option(min=1, metavar="S", help="Samples to average; 2 or more give uncertainty."),
+        typer.Option(min=1, metavar="S", help="Samples behind a mask; 2 or more give maps too."),
     ] = 1,
     temperature: Annotated[
         str,

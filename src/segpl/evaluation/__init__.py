@@ -31,7 +31,7 @@ from segpl.rundir import (
 )
 from segpl.settings.run import Run
 
-VERSION = 4
+VERSION = 5
 """Raise it when the same weights would predict, or be scored, differently."""
 
 

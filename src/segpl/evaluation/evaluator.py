@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float, UInt16
+from jaxtyping import Float
 from torch import Tensor
 
 from segpl.data.cases import Case
@@ -32,7 +31,8 @@ from segpl.evaluation.saving import save_mask, save_probabilities, save_slice
 from segpl.evaluation.shifts import Clean, Shift
 from segpl.foundation.files import file_name
 from segpl.foundation.progress import track
-from segpl.inference.levels import to_probabilities
+from segpl.inference.levels import HALF, to_probabilities
+from segpl.inference.maps import ScanMaps
 from segpl.inference.predictor import MapOptions, Predictor, to_scan_grid
 from segpl.inference.temperature import fit_temperature
 from segpl.inference.windows import predict_volume
@@ -60,7 +60,7 @@ class LoadedCase:
     name: str
     prepared: Prepared
     truth: Truth
-    clean_maps: UInt16[np.ndarray, "M X Y Z"] | None = None
+    clean_maps: ScanMaps | None = None
     """On the grid of the label."""
 
 
@@ -70,7 +70,7 @@ class Evaluator:
 
     predictor: Predictor
     samples: int
-    """Sampled thresholds or members that a prediction is the mean of."""
+    """Sampled thresholds or members that a mask is the mean of."""
     tolerance: float
     """Millimetres that a surface may be off for the surface Dice."""
     outputs: OutputPaths
@@ -80,18 +80,22 @@ class Evaluator:
     """The last case. All shifts of a case are measured in a row, so its files are read once."""
 
     def measure(self, case: Case, shift: Shift, temperature: float | None) -> Tables:
-        """All numbers of a case under a shift; with a temperature, calibrated ones too."""
+        """All numbers of a case under a shift; with a temperature, calibrated ones too.
+
+        Certainty scores judge the probabilities alone: the label that they imply is p > 1/2, even
+        if a learnt threshold cuts the mask elsewhere.
+        """
         temperatures = (1.0, temperature) if temperature else (1.0,)
         maps, truth = self._predict_maps(case, shift, temperatures)
         regions = [region.name for region in self.predictor.task.regions]
-        p = maps[: len(regions)]
-        found_masks = p > 0.5
+        p = to_probabilities(maps.probability())
+        found_masks = torch.from_numpy(maps.mask_levels > HALF)
         scores = mask_scores(found_masks, truth.y, spacing(truth.affine), self.tolerance)
         certainty, certainty_curves = _certainty(p, truth.y, regions)
         scores |= certainty
         curves = [certainty_curves]
         if temperature:
-            calibrated = maps[len(regions) : 2 * len(regions)]
+            calibrated = to_probabilities(maps.probability(temperature=1))
             certainty, reliability_curve = _calibrated_certainty(calibrated, truth.y, regions)
             scores |= certainty
             curves.append(reliability_curve)
@@ -112,7 +116,7 @@ class Evaluator:
         def predictions() -> Iterator[tuple[Probabilities, Masks]]:
             for case in track(cases, "Fitting the temperature"):
                 maps, truth = self._predict_maps(case, Clean(0.0), (1.0,))
-                yield maps[: len(truth.y)], truth.y
+                yield to_probabilities(maps.probability()), truth.y
 
         return fit_temperature(predictions())
 
@@ -134,15 +138,12 @@ class Evaluator:
         case: Case,
         shift: Shift,
         temperatures: tuple[float, ...],
-    ) -> tuple[Float[Tensor, "M X Y Z"], Truth]:
-        """Probabilities of the shifted case in the geometry of its label, and the label.
-
-        One set of probabilities for each temperature; the variance of several samples follows.
-        """
+    ) -> tuple[ScanMaps, Truth]:
+        """The maps of the shifted case in the geometry of its label, and the label."""
         loaded = self._load(case)
         is_clean = shift.level == 0
         if is_clean and loaded.clean_maps is not None:
-            return to_probabilities(loaded.clean_maps), loaded.truth
+            return loaded.clean_maps, loaded.truth
         x = self._shifted(case, loaded.prepared, shift)
         if case.name == self.outputs.pictured_case:
             file = self.outputs.pictures / f"{shift.name}={shift.level:g}.png"
@@ -154,7 +155,7 @@ class Evaluator:
         if is_clean:
             self.voxel_rates.append(x[0].numel() / seconds)
             loaded.clean_maps = maps
-        return to_probabilities(maps), loaded.truth
+        return maps, loaded.truth
 
     def _load(self, case: Case) -> LoadedCase:
         """Read the files of a case, unless it is the one that was read last."""
@@ -188,7 +189,9 @@ class Evaluator:
         return predict_volume(attack, torch.cat([x, y]), patch, overlap=0)
 
     def _predict(self, x: Float[Tensor, "B C *space"]) -> Float[Tensor, "S B K *space"]:
-        return self.predictor.run.method.predict(self.predictor.model, x, self.samples)
+        """What an attack works against: the samples that masks are made of."""
+        predicted = self.predictor.run.method.predict(self.predictor.model, x, self.samples)
+        return predicted.samples
 
 
 def _certainty(

@@ -104,7 +104,7 @@ def metadata(trained: Trained) -> dict[str, Any]:
     task = trained.task
     regions = [region.name for region in task.regions]
     image = _tensor_format(run.patch, "magnitude", task.channels, value_range=[])
-    prediction = _tensor_format(run.patch, "classes", regions, value_range=[0, 1])
+    prediction = _tensor_format(run.patch, "classes", trained.outputs, value_range=[0, 1])
     return {
         "schema": SCHEMA,
         "version": BUNDLE_VERSION,

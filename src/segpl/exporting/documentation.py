@@ -33,10 +33,9 @@ Every mask has the name and the geometry of its scan. Its values are {values}, a
 2. `scripts/segmentation.py` prepares it with the code that prepared the training scans:
    {preparation}.
 3. MONAI slides windows of {patch} voxels over it. They overlap by a quarter and are blended by a
-   Gaussian. `models/model.ts` returns the probability of each region; the thresholds and ensembles
-   that the method has learnt are part of it.
-4. A voxel belongs to a region where its probability exceeds 0.5. A later region covers an earlier
-   one.
+   Gaussian. `models/model.ts` returns the probability of each region; the ensembles that the
+   method has learnt are part of it.
+4. A voxel belongs to a region where {masks} exceeds 0.5. A later region covers an earlier one.
 
 `models/model.pt` holds the weights of `models/model.ts` by name.
 
@@ -46,6 +45,10 @@ This is not a medical device. The network was trained on a few labelled scans of
 of another kind it may fail without warning.
 """
 
+PROBABILITY = "its probability"
+THRESHOLDED = """its mask channel
+   (`models/model.ts` returns one per region after the probabilities, because the method has learnt
+   the threshold that cuts a mask)"""
 ONE_FILE_PER_SCAN = "Each file is a scan."
 SEVERAL_CHANNELS = (
     "The channels of a scan are files numbered a_0000.nii.gz, a_0001.nii.gz and so on, "
@@ -70,6 +73,7 @@ def bundle_readme(trained: Trained, name: str) -> str:
         values=", ".join(values),
         preparation=describe_preparation(trained),
         patch=" x ".join(map(str, run.patch)),
+        masks=PROBABILITY if run.method.cuts_at_half() else THRESHOLDED,
     )
 
 

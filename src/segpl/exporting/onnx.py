@@ -26,6 +26,11 @@ OPSET = 17
 """Old enough for every runtime of the last years; nothing here needs a newer one."""
 INPUT = "image"
 OUTPUT = "probabilities"
+DESCRIPTION = "Prepared windows in, a probability per region out; the mask is where it exceeds 0.5."
+DESCRIPTION_WITH_THRESHOLDS = (
+    "Prepared windows in; a probability per region out, then a channel per region that exceeds 0.5 "
+    "inside the mask, which is cut at a learnt threshold."
+)
 
 
 def export_onnx(directory: Path, file: Path) -> Path:
@@ -69,10 +74,10 @@ def onnx_model(trained: Trained) -> "onnx.ModelProto":
     import onnx
 
     model = onnx.load_model_from_string(_trace(trained))
-    _set_output_shape(model, (len(trained.task.regions), *trained.run.patch))
-    model.doc_string = (
-        "Prepared windows in, a probability per region out; the mask is where it exceeds 0.5."
-    )
+    _set_output_shape(model, (len(trained.outputs), *trained.run.patch))
+    model.doc_string = DESCRIPTION
+    if not trained.run.method.cuts_at_half():
+        model.doc_string = DESCRIPTION_WITH_THRESHOLDS
     properties = {}
     for name, value in _metadata(trained).items():
         properties[name] = json.dumps(plain(value))
@@ -117,6 +122,7 @@ def _metadata(trained: Trained) -> dict[str, Any]:
     return {
         "channels": task.channels,
         "regions": task.regions,
+        "outputs": trained.outputs,
         "patch": run.patch,
         "spacing": run.spacing,
         "window": run.window,

@@ -142,7 +142,10 @@ class Segment:
 
 
 class LabelMap:
-    """Turns probabilities into one label map on the grid of the scan, in the training values."""
+    """Turns predictions into one label map on the grid of the scan, in the training values.
+
+    The last channels make the masks; before them may be probabilities that do not.
+    """
 
     def __init__(self, regions: list[dict[str, Any]]):
         self.regions = []
@@ -154,7 +157,8 @@ class LabelMap:
         """The item with `pred` replaced."""
         scan_meta = item["image"].meta
         frame = scan_meta["frame"]
-        masks = resample(item["pred"], frame.reoriented_shape) > 0.5
+        mask_channels = item["pred"][-len(self.regions) :]
+        masks = resample(mask_channels, frame.reoriented_shape) > 0.5
         label = frame.restored(merge_regions(masks, self.regions)[None])
         meta = {"filename_or_obj": scan_meta["filename_or_obj"]}
         return {**item, "pred": MetaTensor(label.copy(), torch.from_numpy(frame.affine), meta)}

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -19,6 +20,14 @@ class Trained(NamedTuple):
     task: Task
     model: nn.Module
 
+    @property
+    def outputs(self) -> list[str]:
+        """What each channel of the exported prediction is; the last K make the masks."""
+        regions = [region.name for region in self.task.regions]
+        if self.run.method.cuts_at_half():
+            return regions
+        return [*regions, *(f"{region}, mask" for region in regions)]
+
 
 def read_trained(directory: Path) -> Trained:
     """Read a run directory; the weights need no gradient."""
@@ -30,7 +39,8 @@ def read_trained(directory: Path) -> Trained:
 class PredictionModule(nn.Module):
     """The prediction of a method as a module: prepared windows in, probabilities out.
 
-    Learnt thresholds and ensembles are part of it, so that the mask is always p > 1/2.
+    If learnt thresholds cut the masks, as many channels for the masks follow. So the masks are
+    always where the last K channels exceed 1/2.
     """
 
     def __init__(self, method: Method, model: nn.Module):
@@ -38,9 +48,12 @@ class PredictionModule(nn.Module):
         self.method = method
         self.model = model
 
-    def forward(self, image: Float[Tensor, "B C *space"]) -> Float[Tensor, "B K *space"]:
-        """Probabilities of each region."""
-        return self.method.predict(self.model, image)[0]
+    def forward(self, image: Float[Tensor, "B C *space"]) -> Float[Tensor, "B N *space"]:
+        """The channels that `Trained.outputs` names."""
+        predicted = self.method.predict(self.model, image)
+        if self.method.cuts_at_half():
+            return predicted.p
+        return torch.cat([predicted.p, predicted.samples[0]], dim=1)
 
 
 def prediction_module(trained: Trained) -> PredictionModule:

@@ -24,12 +24,12 @@ def merge_regions(
 
 
 def label_map(
-    levels: LevelMaps,
+    mask_levels: LevelMaps,
     regions: Sequence[Region],
 ) -> Integer[np.ndarray, "X Y Z"]:
-    """The label map of 16-bit probabilities, made slab by slab to save memory."""
+    """The label map of levels that exceed 1/2 inside the masks, slab by slab to save memory."""
     slabs = []
-    for planes in z_slabs(levels.shape[1:]):
-        masks = torch.from_numpy(levels[..., planes] > HALF)
+    for planes in z_slabs(mask_levels.shape[1:]):
+        masks = torch.from_numpy(mask_levels[..., planes] > HALF)
         slabs.append(merge_regions(masks, regions))
     return np.concatenate(slabs, axis=2)

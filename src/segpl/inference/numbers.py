@@ -32,7 +32,9 @@ class RegionNumbers(NamedTuple):
     volume_ml: float
     volume_low_ml: float
     volume_high_ml: float
-    """From where the probability exceeds 0.95 to where it exceeds 0.05: see `interval`."""
+    """From where the probability exceeds 0.95 to where it exceeds 0.05: see `interval`.
+
+    A threshold outside these two widens the interval to the volume of the mask."""
     expected_dice: float
     """The Dice expected from the probabilities: 2 sum(p m) / (sum(p) + sum(m)) for a mask m."""
     uncertainty: float
@@ -43,29 +45,36 @@ class RegionNumbers(NamedTuple):
 
 def region_numbers(
     levels: LevelVolume,
+    mask_levels: LevelVolume,
     variance_levels: LevelVolume | None,
     spacing: Spacing,
 ) -> RegionNumbers:
-    """The numbers from the levels of p and of four times its variance, counted slab by slab."""
+    """The numbers from the levels of p and of four times its variance, counted slab by slab.
+
+    The mask is where `mask_levels` exceed 1/2.
+    """
     counts = np.zeros(FULL + 1, dtype=np.int64)
+    counts_inside = np.zeros(FULL + 1, dtype=np.int64)
     counts_near = np.zeros(FULL + 1, dtype=np.int64)
     variance_counts_near = np.zeros(FULL + 1, dtype=np.int64)
     for planes in z_slabs(levels.shape):
-        near = near_mask(levels, planes, spacing)
+        near = near_mask(mask_levels, planes, spacing)
         slab = levels[..., planes]
+        inside = mask_levels[..., planes] > HALF
         counts += count_levels(slab)
+        counts_inside += count_levels(slab[inside])
         counts_near += count_levels(slab[near])
         if variance_levels is not None:
             variance_slab = variance_levels[..., planes]
             variance_counts_near += count_levels(variance_slab[near])
     ml_per_voxel = float(np.prod(spacing)) / 1000
-    inside = counts[HALF + 1 :].sum()
+    voxels = counts_inside.sum()
     low, high = interval(counts)
     return RegionNumbers(
-        volume_ml=inside * ml_per_voxel,
-        volume_low_ml=low * ml_per_voxel,
-        volume_high_ml=high * ml_per_voxel,
-        expected_dice=_expected_dice(counts),
+        volume_ml=voxels * ml_per_voxel,
+        volume_low_ml=min(low, voxels) * ml_per_voxel,
+        volume_high_ml=max(high, voxels) * ml_per_voxel,
+        expected_dice=_expected_dice(counts, counts_inside),
         uncertainty=_mean(ENTROPY, counts_near),
         variance=_mean(PROBABILITY, variance_counts_near) / 4,
     )
@@ -76,8 +85,8 @@ def interval(counts: Counts) -> tuple[int, int]:
 
     The voxels of a border are wrong together: an expert who draws wider does so all around. So the
     true mask is taken to be where p exceeds an unknown u, uniform in (0, 1). This gives the widest
-    distribution of volumes that the probabilities allow, and needs no samples. Where samples
-    differ, their mean lies between 0 and 1 and widens the interval.
+    distribution of volumes that the probabilities allow, and needs no samples. Where the members
+    of an ensemble differ, their mean lies between 0 and 1 and widens the interval.
     """
     tail = (1 - INTERVAL) / 2
     smallest = counts[1 - tail < PROBABILITY].sum()
@@ -86,7 +95,7 @@ def interval(counts: Counts) -> tuple[int, int]:
 
 
 def near_mask(
-    levels: LevelVolume,
+    mask_levels: LevelVolume,
     planes: slice,
     spacing: Spacing,
 ) -> Bool[np.ndarray, "X Y z"]:
@@ -94,7 +103,7 @@ def near_mask(
     margin_planes = int(np.ceil(MARGIN / spacing[2]))
     first = max(0, planes.start - margin_planes)
     end = planes.stop + margin_planes
-    mask = levels[..., first:end] > HALF
+    mask = mask_levels[..., first:end] > HALF
     near = np.zeros(mask.shape, dtype=bool)
     if mask.any():
         columns_with_mask = np.any(mask, axis=(1, 2))
@@ -124,14 +133,16 @@ def _with_margin(occupied: Bool[np.ndarray, " n"], step: float) -> slice:
     return slice(start, end)
 
 
-def _expected_dice(counts: Counts) -> float:
-    """2 sum(p m) / (sum(p) + sum(m)) for the mask m = [p > 1/2]; NaN where the mask is empty."""
-    inside = counts[HALF + 1 :]
-    if not inside.any():
+def _expected_dice(counts: Counts, counts_inside: Counts) -> float:
+    """2 sum(p m) / (sum(p) + sum(m)) for a mask m; NaN where the mask is empty.
+
+    `counts` are those of all voxels, `counts_inside` those of the mask.
+    """
+    if not counts_inside.any():
         return float("nan")
-    sum_inside = inside @ PROBABILITY[HALF + 1 :]
+    sum_inside = counts_inside @ PROBABILITY
     sum_everywhere = counts @ PROBABILITY
-    return float(2 * sum_inside / (sum_everywhere + inside.sum()))
+    return float(2 * sum_inside / (sum_everywhere + counts_inside.sum()))
 
 
 def _mean(value_of_level: np.ndarray, counts: Counts) -> float:

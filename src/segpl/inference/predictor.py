@@ -4,14 +4,14 @@ Validation during training, `evaluate`, `predict`, `rank` and `export` all go th
 `predict_slabs`, and all but validation through `Predictor.maps` and `to_scan_grid`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Float, UInt16
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from segpl.data.cases import Case, Task
@@ -20,14 +20,16 @@ from segpl.data.inputs import find_cases
 from segpl.data.memory import from_memory
 from segpl.data.preparation import Prepared, prepare
 from segpl.data.scans import Scan, read_scan
-from segpl.em.tensors import Images, Samples
+from segpl.em.tensors import Images, Probabilities, Samples
 from segpl.foundation.device import choose_device
 from segpl.foundation.errors import UserError
-from segpl.inference.levels import LevelMaps, empty_levels, resample_levels, to_levels
+from segpl.inference.levels import empty_levels, resample_levels, to_levels
+from segpl.inference.maps import ScanMaps
 from segpl.inference.model import load_model
 from segpl.inference.result import Prediction, prediction_of
 from segpl.inference.temperature import apply_temperature
 from segpl.inference.windows import Window, predict_slabs, slabs
+from segpl.methods.base import Predicted
 from segpl.rundir import run_directories
 from segpl.settings.run import Run, read_run, read_task
 
@@ -45,9 +47,9 @@ class MapOptions:
     """Which maps to make of a scan."""
 
     samples: int = 1
-    """Sampled thresholds, ensemble members or both that a probability is the mean of."""
+    """Sampled thresholds, ensemble members or both that a mask is the mean of."""
     temperatures: tuple[float, ...] = (1.0,)
-    """One set of probabilities for each: above 1 every sample is less confident, below 1 more."""
+    """One set of probabilities for each: above 1 they are less confident, below 1 more."""
     members: int = 1
     """Runs that predict together, with so many samples each; the predictor knows the number."""
 
@@ -56,10 +58,6 @@ class MapOptions:
         """Whether the variance between the samples and members is among the maps."""
         return self.samples * self.members > 1
 
-    def count(self, regions: int) -> int:
-        """How many maps there are: those of each temperature, then the variances."""
-        return regions * (len(self.temperatures) + self.has_variance)
-
 
 class Member(NamedTuple):
     """A trained model, and the run that it comes from."""
@@ -67,7 +65,7 @@ class Member(NamedTuple):
     run: Run
     model: nn.Module
 
-    def predict(self, x: Images, samples: int) -> Samples:
+    def predict(self, x: Images, samples: int) -> Predicted:
         """What the run's method predicts."""
         return self.run.method.predict(self.model, x, samples)
 
@@ -115,12 +113,13 @@ class Predictor:
         samples: int = 1,
         temperature: float = 1.0,
     ) -> Prediction:
-        """The prediction for one scan, the mean over the samples, in the scan's own geometry.
+        """The prediction for one scan, in the scan's own geometry.
 
         The image is a file, a DICOM folder or a folder with the files of one case's channels; an
         array of [X, Y, Z] or [C, X, Y, Z] in the orientation of the training images, with its
-        `spacing` in mm; or an image of nibabel or SimpleITK. A temperature above 1 makes every
-        sample less confident, below 1 more.
+        `spacing` in mm; or an image of nibabel or SimpleITK. The mask is where the mean of the
+        `samples` exceeds 1/2, and two or more have a variance. A temperature above 1 makes the
+        probabilities and every sample less confident, below 1 more.
         """
         scan = self._read_scan(image, spacing)
         return self._predict_scan(scan, MapOptions(samples, (temperature,)))
@@ -152,15 +151,18 @@ class Predictor:
         x: Float[Tensor, "C X Y Z"],
         options: MapOptions,
         show_progress: ShowProgress[Any] = iter,
-    ) -> LevelMaps:
-        """Probabilities on the network's grid as 16-bit levels, one set for each temperature.
+    ) -> ScanMaps:
+        """The maps on the network's grid. The variance is that of the first temperature.
 
-        With several samples or members, four times their variance follows. `show_progress` wraps
-        the list of slabs. Memory is that of the levels and of one slab: see `predict_slabs`.
+        `show_progress` wraps the list of slabs. Memory is that of the levels and of one slab: see
+        `predict_slabs`.
         """
         options = replace(options, members=len(self.members))
         shape = x.shape[1:]
-        levels = empty_levels(options.count(len(self.task.regions)), shape)
+        temperatures = len(options.temperatures)
+        separate_masks = not self._cuts_at_half
+        sets = temperatures + separate_masks + options.has_variance
+        levels = empty_levels(sets * len(self.task.regions), shape)
         rows = slabs(shape, self.run.patch)
         start = 0
         with torch.inference_mode():
@@ -169,27 +171,70 @@ class Predictor:
             )
             for _, slab in zip(show_progress(rows), finished_slabs, strict=True):
                 end = start + slab.shape[3]
-                _store_levels(slab, options, levels[..., start:end])
+                tempered = self._temper(slab, options)
+                for index, values in enumerate(tempered):  # one map at a time to save memory
+                    levels[index, ..., start:end] = to_levels(values)
                 start = end
-        return levels
+        return ScanMaps(levels, temperatures, separate_masks, options.has_variance)
+
+    @property
+    def _cuts_at_half(self) -> bool:
+        """Whether the masks of all members are cut where the probability exceeds 1/2."""
+        return all(member.run.method.cuts_at_half() for member in self.members)
 
     def _window(self, options: MapOptions) -> Window:
-        """The function from windows to maps.
-
-        A single sample stays untempered here: `_store_levels` applies the temperature after the
-        windows are blended.
-        """
+        """The function from windows to maps, in the order of `ScanMaps`."""
 
         def window_maps(x: Images) -> Float[Tensor, "B M *space"]:
-            if not options.has_variance:
-                return self.members[0].predict(x, samples=1)[0]
             member_maps = []
             for member in self.members:  # one after the other: all samples would take much memory
-                samples = member.predict(x, options.samples)
-                member_maps.append(_mean_and_variance(samples, options.temperatures))
+                predicted = member.predict(x, options.samples)
+                member_maps.append(self._member_maps(predicted, options))
             return _mean_over_members(member_maps, regions=len(self.task.regions))
 
         return window_maps
+
+    def _member_maps(
+        self, predicted: Predicted, options: MapOptions
+    ) -> Float[Tensor, "B M *space"]:
+        """The maps of one member, in the order of `ScanMaps`.
+
+        Maps for the masks are never tempered, so no temperature moves a mask cut at thresholds.
+        """
+        p, samples = predicted
+        maps = [p]
+        if self._tempers_by_window(options):
+            averaged = samples if self._cuts_at_half else p[None]
+            maps = [apply_temperature(averaged, t).mean(0) for t in options.temperatures]
+        if not self._cuts_at_half:
+            maps.append(samples.mean(0))
+        if options.has_variance:
+            tempered = apply_temperature(samples, options.temperatures[0])
+            maps.append(4 * _variance(tempered))
+        return torch.cat(maps, dim=1)
+
+    def _tempers_by_window(self, options: MapOptions) -> bool:
+        """Whether probabilities are the mean of several predictions, each of which is tempered.
+
+        Otherwise p itself is tempered, after its windows are blended.
+        """
+        has_samples = options.samples > 1 and self._cuts_at_half
+        return has_samples or options.members > 1
+
+    def _temper(
+        self,
+        slab: Float[Tensor, "M X Y z"],
+        options: MapOptions,
+    ) -> Iterator[Float[Tensor, "X Y z"]]:
+        """Yield the maps of a finished slab, with p at each temperature."""
+        if self._tempers_by_window(options):
+            yield from slab
+            return
+        regions = len(self.task.regions)
+        for temperature in options.temperatures:
+            for p in slab[:regions]:
+                yield apply_temperature(p, temperature)
+        yield from slab[regions:]
 
     def _read_scan(self, image: Any, spacing: Sequence[float] | None) -> Scan:
         """The scan in a file, in a folder or in memory."""
@@ -201,27 +246,20 @@ class Predictor:
         return read_scan(cases[0].unlabelled())
 
 
-def _mean_and_variance(
-    p: Samples,
-    temperatures: Sequence[float],
-) -> Float[Tensor, "B M *space"]:
-    """The mean of the samples at each temperature, then four times their variance at the first."""
-    means = []
-    for temperature in temperatures:
-        means.append(apply_temperature(p, temperature).mean(0))
-    deviation = apply_temperature(p, temperatures[0]) - means[0]
-    variance = deviation.square().mean(0)  # torch.var takes 25 times as long
-    return torch.cat([*means, 4 * variance], dim=1)
+def _variance(samples: Samples) -> Probabilities:
+    """The variance between samples."""
+    deviation = samples - samples.mean(0)
+    return deviation.square().mean(0)  # torch.var takes 25 times as long
 
 
 def _mean_over_members(
     member_maps: Sequence[Float[Tensor, "B M *space"]],
     regions: int,
 ) -> Float[Tensor, "B M *space"]:
-    """The maps of all members' samples together, from those of each member.
+    """The maps of all members together, from those of each member.
 
     Their variance is the mean variance within a member plus the variance between the members'
-    means.
+    probabilities.
     """
     if len(member_maps) == 1:
         return member_maps[0]
@@ -232,29 +270,10 @@ def _mean_over_members(
     return mean
 
 
-def _store_levels(
-    slab: Float[Tensor, "M X Y z"],
-    options: MapOptions,
-    levels: UInt16[np.ndarray, "N X Y z"],
-) -> None:
-    """Convert a finished slab into `levels`, one map at a time to save memory."""
-    if options.has_variance:
-        for index, values in enumerate(slab):
-            levels[index] = to_levels(values)
-        return
-    index = 0
-    for temperature in options.temperatures:
-        for p in slab:
-            levels[index] = to_levels(apply_temperature(p, temperature))
-            index += 1
-
-
-def to_scan_grid(
-    maps: UInt16[np.ndarray, "M x y z"],
-    frame: Frame,
-) -> UInt16[np.ndarray, "M X Y Z"]:
+def to_scan_grid(maps: ScanMaps, frame: Frame) -> ScanMaps:
     """Maps on the network's grid, resampled and reoriented to the grid of the stored scan."""
-    return frame.restored(resample_levels(maps, frame.reoriented_shape))
+    resampled = resample_levels(maps.levels, frame.reoriented_shape)
+    return replace(maps, levels=frame.restored(resampled))
 
 
 def load(directory: str | Path, device: str = "auto") -> Predictor:

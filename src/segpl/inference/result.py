@@ -14,6 +14,7 @@ from segpl.data.frames import Frame
 from segpl.data.saving import save_nifti
 from segpl.inference.label_map import label_map
 from segpl.inference.levels import ENTROPY, FULL, LevelMaps, to_levels
+from segpl.inference.maps import ScanMaps
 from segpl.inference.numbers import RegionNumbers, region_numbers
 
 FloatMaps = Float32[np.ndarray, "K X Y Z"]
@@ -29,7 +30,9 @@ class Prediction:
     mask: UInt[np.ndarray, "X Y Z"]
     """One label map in the values of the training data."""
     levels: LevelMaps
-    """Probabilities in steps of 1/65535, the mean of the samples."""
+    """Probabilities in steps of 1/65535."""
+    mask_levels: LevelMaps
+    """Exceed 1/2 inside the mask of each region: the probabilities, or p shifted by thresholds."""
     variance_levels: LevelMaps | None
     """Variance between the samples in steps of 1/4/65535; none without samples."""
     regions: tuple[Region, ...]
@@ -66,7 +69,10 @@ class Prediction:
             if self.variance_levels is not None:
                 variance_levels = self.variance_levels[index]
             numbers[region.name] = region_numbers(
-                self.levels[index], variance_levels, spacing(self.affine)
+                self.levels[index],
+                self.mask_levels[index],
+                variance_levels,
+                spacing(self.affine),
             )
         return numbers
 
@@ -99,16 +105,19 @@ class Prediction:
 
 
 def prediction_of(
-    maps: LevelMaps,
+    maps: ScanMaps,
     regions: tuple[Region, ...],
     frame: Frame,
 ) -> Prediction:
-    """The prediction from maps on the scan's grid: K probabilities, then K variances if any."""
-    levels = maps[: len(regions)]
-    variance_levels = None
-    if len(maps) > len(regions):
-        variance_levels = maps[len(regions) :]
-    return Prediction(label_map(levels, regions), levels, variance_levels, regions, frame)
+    """The prediction from maps on the scan's grid."""
+    return Prediction(
+        mask=label_map(maps.mask_levels, regions),
+        levels=maps.probability(),
+        mask_levels=maps.mask_levels,
+        variance_levels=maps.variance_levels,
+        regions=regions,
+        frame=frame,
+    )
 
 
 def _regions_last(maps: LevelMaps) -> UInt16[np.ndarray, "X Y Z *M"]:

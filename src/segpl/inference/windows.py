@@ -15,7 +15,7 @@ Volume = Float[Tensor, "C X Y Z"]
 """One image of C channels."""
 Windows = Float[Tensor, "B C X Y Z"]
 Predict = Callable[[Images], Samples]
-"""Maps a batch of images to S samples of the probabilities of K regions."""
+"""Maps a batch of images to S samples for K regions, which masks are made of."""
 Window = Callable[[Images], Float[Tensor, "B M *space"]]
 """Maps a batch of windows to M maps of the same size."""
 

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -14,7 +14,7 @@ from segpl.em.bound import Bound
 from segpl.em.broadcasting import append_axes
 from segpl.em.objectives import IMAGE_OBJECTIVES, OBJECTIVES, ramp
 from segpl.em.posteriors import Posterior
-from segpl.em.priors import Normal, Prior
+from segpl.em.priors import Fixed, Normal, Prior
 from segpl.em.tensors import Images, Labels, Probabilities, Samples, Scalar, VoxelWeights
 from segpl.em.types import Batch, Losses
 from segpl.foundation.named import Named
@@ -24,6 +24,15 @@ from segpl.networks.unet import UNet
 Model = Any
 """The weights: whatever a method's `build` returned."""
 Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Predicted(NamedTuple):
+    """What a method predicts for a batch of images."""
+
+    p: Probabilities
+    """The probability to report."""
+    samples: Samples
+    """S predictions for masks and their spread: a mask is where their mean exceeds 1/2."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +81,17 @@ class Method(Named, ABC):
         """The network that predicts: the model itself, unless a method trains more than one."""
         return model
 
-    def predict(self, model: Model, x: Images, samples: int = 1) -> Samples:
-        """`samples` predictions; each mask is where the probability exceeds 1/2.
+    def predict(self, model: Model, x: Images, samples: int = 1) -> Predicted:
+        """The probability, and `samples` predictions for the mask.
 
-        For a method without uncertainty, all samples are the same.
+        For a method without uncertainty, all samples are the probability itself.
         """
         p = self.predictor(model)(x).sigmoid()
-        return p.expand(samples, *p.shape)
+        return Predicted(p, p.expand(samples, *p.shape))
+
+    def cuts_at_half(self) -> bool:
+        """Whether the mean of the samples is the probability, so that a mask is where p > 1/2."""
+        return True
 
     def uses_unlabelled(self) -> bool:
         """Whether the method needs unlabelled images."""
@@ -179,18 +192,24 @@ class Thresholded(SemiSupervised):
         outputs_of_p = [output[first:] for output in phi_outputs]
         return self.prior.posterior(outputs_of_p, p, self.bound)
 
-    def predict(self, model: Model, x: Images, samples: int = 1) -> Samples:
-        """Probabilities for thresholds spread evenly over the posterior; for one, its median.
+    def cuts_at_half(self) -> bool:
+        """Only if T is 1/2 for every image."""
+        return self.prior == Fixed(threshold=0.5)
 
-        Subtracting logit(T) from the logits moves T to 1/2, so each mask is where p > T.
+    def predict(self, model: Model, x: Images, samples: int = 1) -> Predicted:
+        """The probability of theta, and samples for thresholds T spread evenly over the posterior.
+
+        A single T is the median. Subtracting logit(T) from the logits moves T to 1/2, so the mask
+        of a sample is where p > T. A shifted p is no probability, hence it is not reported.
         """
         network = self.predictor(model)
         features = network.features(x)
         logits = network.head(features)
-        posterior = self.posterior(model, features, logits.sigmoid())
+        p = logits.sigmoid()
+        posterior = self.posterior(model, features, p)
         logits_of_t = []
         for sample in range(samples):
             level = torch.full_like(posterior.mean, (sample + 0.5) / samples)
             logit_of_t = posterior.quantile(level).logit()
             logits_of_t.append(append_axes(logit_of_t, like=logits))
-        return (logits - torch.stack(logits_of_t)).sigmoid()
+        return Predicted(p, (logits - torch.stack(logits_of_t)).sigmoid())

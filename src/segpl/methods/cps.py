@@ -9,9 +9,9 @@ from pydantic import NonNegativeFloat
 from torch import nn
 
 from segpl.em.pseudo_labels import pseudo_label
-from segpl.em.tensors import Images, Samples
+from segpl.em.tensors import Images
 from segpl.em.types import Batch, Losses
-from segpl.methods.base import Model, SemiSupervised
+from segpl.methods.base import Model, Predicted, SemiSupervised
 from segpl.networks.unet import UNet
 
 
@@ -55,11 +55,11 @@ class CPS(SemiSupervised):
         }
         return Losses(terms, y_u=y_1[labelled:])
 
-    def predict(self, model: Model, x: Images, samples: int = 1) -> Samples:
+    def predict(self, model: Model, x: Images, samples: int = 1) -> Predicted:
         """The mean probability of the networks that `voice` chooses."""
         first, second = model
         voices = {"both": [first, second], "first": [first], "second": [second]}
         networks = voices[self.voice]
         predictions = [network(x).sigmoid() for network in networks]
         p = torch.stack(predictions).mean(0)
-        return p.expand(samples, *p.shape)
+        return Predicted(p, p.expand(samples, *p.shape))

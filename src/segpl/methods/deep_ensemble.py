@@ -1,6 +1,6 @@
 """Deep ensemble: the reference for uncertainty."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -8,10 +8,10 @@ import torch
 from pydantic import PositiveInt
 from torch import nn
 
-from segpl.em.tensors import Images, Samples
+from segpl.em.tensors import Images, Probabilities
 from segpl.em.types import Batch, Losses
 from segpl.foundation.errors import UserError
-from segpl.methods.base import Method, Model
+from segpl.methods.base import Method, Model, Predicted
 from segpl.networks.unet import UNet
 
 
@@ -95,20 +95,32 @@ class DeepEnsemble(Method):
         for member in model:
             self.base.after_step(member)
 
-    def predict(self, model: Model, x: Images, samples: int = 1) -> Samples:
-        """One sample is the mean of the members; several are shared equally among the members.
+    def cuts_at_half(self) -> bool:
+        """If the base method does."""
+        return self.base.cuts_at_half()
 
-        Samples are ordered so that consecutive ones come from different members.
+    def predict(self, model: Model, x: Images, samples: int = 1) -> Predicted:
+        """The mean probability of the members, and samples.
+
+        One sample is the mean of the members'; several are shared equally among the members, and
+        ordered so that consecutive ones come from different members.
         """
         members = len(model)
         if samples == 1:
-            predictions = [self.base.predict(member, x)[0] for member in model]
-            return torch.stack(predictions).mean(0, keepdim=True)
+            single = [self.base.predict(member, x) for member in model]
+            mean_sample = torch.stack([member.samples for member in single]).mean(0)
+            return Predicted(_mean_probability(single), mean_sample)
         if samples % members != 0:
             raise UserError(
                 f"{samples} samples cannot be shared equally among {members} members: "
                 f"ask for a multiple of {members}."
             )
         per_member = samples // members
-        drawn = [self.base.predict(member, x, per_member) for member in model]
-        return torch.stack(drawn, dim=1).flatten(0, 1)
+        several = [self.base.predict(member, x, per_member) for member in model]
+        samples_by_member = torch.stack([member.samples for member in several], dim=1)
+        return Predicted(_mean_probability(several), samples_by_member.flatten(0, 1))
+
+
+def _mean_probability(predicted: Sequence[Predicted]) -> Probabilities:
+    """The mean of the members' probabilities."""
+    return torch.stack([member.p for member in predicted]).mean(0)

@@ -103,7 +103,7 @@ def _segmentation(slices: list[Any], prediction: Prediction) -> Any:
 
 def _pixel_array(prediction: Prediction) -> Bool[np.ndarray, "Z Y X K"]:
     """The masks of all regions with the axes of DICOM: slice, row, column, segment."""
-    masks = [levels > HALF for levels in prediction.levels]
+    masks = [levels > HALF for levels in prediction.mask_levels]
     stacked = np.stack(masks, axis=-1)
     return np.ascontiguousarray(stacked.transpose(2, 1, 0, 3))
 

@@ -6,9 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-import numpy as np
 import torch
-from jaxtyping import UInt16
 
 from segpl.data.cases import Case
 from segpl.data.frames import Frame
@@ -17,6 +15,7 @@ from segpl.data.preparation import Prepared
 from segpl.data.scans import read_scan
 from segpl.foundation.errors import UserError
 from segpl.foundation.progress import console, track
+from segpl.inference.maps import ScanMaps
 from segpl.inference.predictor import MapOptions, Predictor, load, to_scan_grid
 from segpl.inference.result import prediction_of
 from segpl.prediction.output_folder import OutputFolder
@@ -32,7 +31,7 @@ TABLE_FILE = "cases.csv"
 class NetworkMaps(NamedTuple):
     """The network's maps of a scan on the network's grid, and the grid of the scan."""
 
-    maps: UInt16[np.ndarray, "M X Y Z"]
+    maps: ScanMaps
     frame: Frame
 
 
@@ -108,9 +107,9 @@ def predict_cases(
     """Predict these scans with the predictor of `directory`, and return `cases.csv`.
 
     Memory. With V voxels of a scan as stored (b bytes each), v on the network's grid and s in a
-    slab (4 million, or one row of windows), C channels, K regions and M maps (K, or 2 K with
-    samples), the most that is held at once, beside the network and its probabilities of four
-    windows, is
+    slab (4 million, or one row of windows), C channels, K regions and M maps (K probabilities,
+    K more with samples and K more with thresholds other than 1/2), the most that is held at once,
+    beside the network and its probabilities of four windows, is
 
         reading    (b C + 17) V + 4 C v
         network    (4 C + 2 M) v + 4 (M + C + 12) s

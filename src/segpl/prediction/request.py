@@ -12,9 +12,9 @@ class Request:
     out: Path
     """The folder of the masks. Maps go to folders inside it."""
     samples: int = 1
-    """Thresholds, ensemble members or both that a prediction is the mean of."""
+    """Thresholds, ensemble members or both that a mask is the mean of."""
     temperature: float = 1.0
-    """Above 1 every sample is less confident, below 1 more."""
+    """Above 1 probabilities and samples are less confident, below 1 more."""
     probabilities: bool = False
     """Whether probabilities are written without samples too."""
     format: Literal["nifti", "same", "dicom-seg"] = "nifti"

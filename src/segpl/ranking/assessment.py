@@ -45,16 +45,18 @@ def assess(
     regions = predictor.task.regions
     with recorded_features(predictor.networks) as features:
         maps = predictor.maps(x, MapOptions(samples))
-    levels = maps[: len(regions)]
-    inconsistency = disagreement(predictor, x, levels, samples)
-    prediction = prediction_of(to_scan_grid(levels, frame), regions, frame)
-    entropy, worst_slice = uncertainty(prediction.levels, spacing(prediction.affine))
+    maps = maps.without_variance()
+    inconsistency = disagreement(predictor, x, maps.mask_levels, samples)
+    prediction = prediction_of(to_scan_grid(maps, frame), regions, frame)
+    entropy, worst_slice = uncertainty(
+        prediction.levels, prediction.mask_levels, spacing(prediction.affine)
+    )
     assessment = Assessment(
         uncertainty=entropy,
         disagreement=inconsistency,
         features=features.mean(),
         slice=worst_slice,
-        missing=_missing_regions(prediction.levels, regions),
+        missing=_missing_regions(prediction.mask_levels, regions),
     )
     first_channel = channels_of(scan.images)[0]
     return assessment, _tile(first_channel, prediction, worst_slice)
@@ -68,9 +70,9 @@ def features_of(predictor: Predictor, case: Case) -> Features:
     return features.mean()
 
 
-def _missing_regions(levels: Levels, regions: tuple[Region, ...]) -> tuple[str, ...]:
+def _missing_regions(mask_levels: Levels, regions: tuple[Region, ...]) -> tuple[str, ...]:
     missing = []
-    for region, levels_of_region in zip(regions, levels, strict=True):
+    for region, levels_of_region in zip(regions, mask_levels, strict=True):
         if levels_of_region.max() <= HALF:
             missing.append(region.name)
     return tuple(missing)

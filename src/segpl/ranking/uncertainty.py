@@ -12,7 +12,7 @@ from segpl.inference.predictor import MapOptions, Predictor
 from segpl.metrics.overlap import dice
 
 Levels = UInt16[np.ndarray, "K X Y Z"]
-"""Probabilities of each region as 16-bit levels: see `segpl.inference.levels`."""
+"""A map of each region as 16-bit levels: see `segpl.inference.levels`."""
 
 VIEW_SEEDS = (0, 1, 2)
 """Every scan is predicted in the same views."""
@@ -20,7 +20,11 @@ VIEW_STRENGTH = 0.5
 """Rotations up to 14 degrees, zooms up to 11 %, changed contrast, some noise."""
 
 
-def uncertainty(levels: Levels, spacing: tuple[float, float, float]) -> tuple[float, int]:
+def uncertainty(
+    levels: Levels,
+    mask_levels: Levels,
+    spacing: tuple[float, float, float],
+) -> tuple[float, int]:
     """Mean entropy of a prediction in bits, and the index of the most uncertain slice.
 
     The entropy of a region is averaged over its mask and the voxels within 5 mm of it; the result
@@ -30,8 +34,9 @@ def uncertainty(levels: Levels, spacing: tuple[float, float, float]) -> tuple[fl
     entropy = np.zeros((len(levels), levels.shape[3]))
     voxels = np.zeros(len(levels))
     for index, region in enumerate(levels):
-        has_mask = (region > HALF).any()
-        mask = region if has_mask else _likeliest_voxels(region)
+        mask = mask_levels[index]
+        if not (mask > HALF).any():
+            mask = _likeliest_voxels(region)
         for slab in z_slabs(region.shape):
             near = near_mask(mask, slab, spacing)
             entropy_of_slab = ENTROPY[region[..., slab]]
@@ -55,21 +60,20 @@ def _likeliest_voxels(region: UInt16[np.ndarray, "X Y Z"]) -> UInt16[np.ndarray,
 def disagreement(
     predictor: Predictor,
     x: Float[Tensor, "C X Y Z"],
-    levels: Levels,
+    mask_levels: Levels,
     samples: int,
 ) -> float:
     """1 - Dice between the mask of a view and the view of the mask, averaged over views.
 
     0 is full agreement. Regions that both masks lack are left out; if all are, the result is 0.
     """
-    regions = len(levels)
-    mask = torch.from_numpy(levels > HALF)[None].float()
+    mask = torch.from_numpy(mask_levels > HALF)[None].float()
     overlaps = []
     for seed in VIEW_SEEDS:
         view = draw_view(torch.tensor([seed]), VIEW_STRENGTH)
         viewed_x = view.image(x[None])[0]
         maps = predictor.maps(viewed_x, MapOptions(samples))
-        mask_of_view = torch.from_numpy(maps[:regions] > HALF)
+        mask_of_view = torch.from_numpy(maps.mask_levels > HALF)
         view_of_mask = view.label(mask)[0] > 0.5
         overlaps.append(dice(mask_of_view, view_of_mask))
     overlap = torch.stack(overlaps).nanmean()

@@ -97,7 +97,7 @@ class Study:
     shifts: tuple[str, ...] = ()
     """In the form of `segpl evaluate --shift`."""
     samples: PositiveInt = 1
-    """How many predictions of a probabilistic method are averaged for scoring."""
+    """How many thresholds or ensemble members a scored mask is the mean of."""
     baselines: tuple[str, ...] = ()
     """Labels of the methods that the others are tested against; the first method by default."""
     paper: Paper | None = None

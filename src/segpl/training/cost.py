@@ -116,7 +116,7 @@ def flops(method: Method, model: nn.Module, batch: Batch) -> dict[str, int]:
     return {
         "flops_labelled": training_flops(labelled=2, unlabelled=1) - base,
         "flops_unlabelled": training_flops(labelled=1, unlabelled=2) - base,
-        "flops_prediction": count_flops(lambda: method.predict(model, batch.x_l[:1])),
+        "flops_prediction": count_flops(lambda: method.predict(model, batch.x_l[:1]).p),
     }
 
 

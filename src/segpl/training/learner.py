@@ -199,8 +199,8 @@ class Learner(lightning.LightningModule):
         self.case_ious.append(iou(p > 0.5, y.cpu()).nanmean())
 
     def _predict_window(self, x: Images) -> Probabilities:
-        """The method's default prediction: one sample."""
-        return self.run.method.predict(self.model, x)[0]
+        """The map whose mask is scored: one sample."""
+        return self.run.method.predict(self.model, x).samples[0]
 
     def on_validation_epoch_end(self) -> None:
         """Log the mean over the cases.
