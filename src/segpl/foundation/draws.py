@@ -30,6 +30,8 @@ class Stream(IntEnum):
     PARTNER_CROP = 12
     PARTNER_VIEW = 13
     UNLABELLED_VIEW = 14
+    CROPS = 15
+    UNLABELLED_SUBJECTS = 16
 
 
 class Purpose(IntEnum):
