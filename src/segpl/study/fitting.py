@@ -1,7 +1,6 @@
 """Fits the protocol of a study to data with fewer subjects, and notes how the two differ."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from segpl.data.cases import Case, Dataset
 from segpl.data.layouts import read_dataset
@@ -12,14 +11,6 @@ from segpl.study.schema import Budget
 
 REDUCIBLE = {"test": "test subjects", "unlabelled": "unlabelled subjects"}
 """Settings that are reduced, and what they count."""
-
-
-class HasRun(Protocol):
-    """A run of a study."""
-
-    @property
-    def run(self) -> Run:
-        """Its settings."""
 
 
 def fitted_settings(
@@ -58,9 +49,8 @@ def _labelled(budget: Budget, settings: Settings) -> int:
     return asked or 1
 
 
-def data_notes(settings: Settings, jobs: Sequence[HasRun]) -> list[str]:
-    """How the subjects of the runs differ from what the settings of the study ask for."""
-    run = jobs[0].run
+def data_notes(settings: Settings, run: Run) -> list[str]:
+    """How the subjects of a run differ from what the settings of its study ask for."""
     notes = []
     for key, subjects in REDUCIBLE.items():
         asked = settings.get(key)

@@ -46,7 +46,7 @@ def run_study(
     with _exclusive_use(out):
         jobs = expand(study, source, out)
         evaluation = Evaluation(list(study.shifts), study.samples)
-        notes = data_notes(common_settings(study, source), jobs)
+        notes = data_notes(common_settings(study, source), jobs[0].run)
         if minutes is not None:
             jobs, left_out = _within_minutes(minutes, jobs, evaluation, out, workers or 1, on)
             notes += left_out
