@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from segpl.data.batches import MAX_CENTRES, Steps, crop, join_steps, keep_slices, volume_index
+from segpl.data.batches import (
+    MAX_CENTRES,
+    Steps,
+    crop,
+    join_steps,
+    keep_crops,
+    keep_slices,
+    volume_index,
+)
 from segpl.data.cases import Case
 from segpl.data.preparation import Volume
 from segpl.foundation.draws import Purpose, Stream, uniform
@@ -187,9 +195,92 @@ def test_another_seed_keeps_other_slices(thick_volumes):
     assert first != slices_of(keep_slices(thick_volumes, 4, seed=2))
 
 
+def test_slices_without_a_region_are_drawn_when_all_others_are(thick_volumes):
+    kept = keep_slices(thick_volumes, 30, seed=1)
+    shown = [volume.y.flatten(0, 2).any(0) for volume in kept]
+    assert sum(len(slices) for slices in shown) == 30
+    assert sum(int(slices.sum()) for slices in shown) == 18
+    assert slices_of(keep_slices(thick_volumes, 18, seed=1)) < slices_of(kept)
+
+
 def test_more_slices_than_there_are_is_an_error(thick_volumes):
-    with pytest.raises(UserError, match="have 18 slices that show a region"):
-        keep_slices(thick_volumes, 19, seed=0)
+    with pytest.raises(UserError, match="slices is 37, but the labelled subjects have 36 slices"):
+        keep_slices(thick_volumes, 37, seed=0)
+
+
+@pytest.fixture
+def scattered():
+    """Two volumes of 40 x 36 x 12 with foreground voxels all over."""
+    volumes = []
+    for number in range(2):
+        volume = make_volume(number, shape=(40, 36, 12))
+        rng = torch.Generator().manual_seed(number)
+        foreground = torch.rand(volume.x.shape[1:], generator=rng) < 0.02
+        volumes.append(volume._replace(y=torch.stack([foreground, foreground])))
+    return volumes
+
+
+def places_of(crops):
+    return {(crop.case.name, crop.place.corner) for crop in crops}
+
+
+@pytest.mark.parametrize("patch", [(16, 16, 3), (16, 16)])
+def test_crops_have_the_patchs_size_and_show_a_region(scattered, patch):
+    crops = keep_crops(scattered, 8, patch, seed=1)
+    assert len(crops) == len(places_of(crops)) == 8
+    for piece in crops:
+        assert piece.x.shape[1:] == (*patch, 1)[:3]
+        assert piece.y.any()
+
+
+def test_a_crop_is_the_scan_at_its_place_and_holds_nothing_else(scattered):
+    scans = {volume.case.name: volume for volume in scattered}
+    for piece in keep_crops(scattered, 5, (16, 16, 3), seed=1):
+        scan = scans[piece.case.name]
+        x, y, z = piece.place.corner
+        assert torch.equal(piece.x, scan.x[:, x : x + 16, y : y + 16, z : z + 3])
+        assert torch.equal(piece.y, scan.y[:, x : x + 16, y : y + 16, z : z + 3])
+        assert piece.place.scan_shape == (40, 36, 12)
+        assert piece.y.untyped_storage().nbytes() == piece.y.nbytes
+
+
+def test_the_crops_of_a_smaller_count_are_among_those_of_a_larger(scattered):
+    few = places_of(keep_crops(scattered, 4, (16, 16, 3), seed=1))
+    many = places_of(keep_crops(scattered, 60, (16, 16, 3), seed=1))
+    assert few < many
+    assert few != places_of(keep_crops(scattered, 4, (16, 16, 3), seed=2))
+
+
+def test_crops_overlap_only_if_there_is_no_other_place(scattered):
+    crops = keep_crops(scattered, 6, (16, 16, 3), seed=1)
+    covered = {volume.case.name: torch.zeros(40, 36, 12) for volume in scattered}
+    for piece in crops:
+        x, y, z = piece.place.corner
+        covered[piece.case.name][x : x + 16, y : y + 16, z : z + 3] += 1
+    assert all(count.max() <= 1 for count in covered.values())
+    assert len(keep_crops(scattered, 300, (16, 16, 3), seed=1)) == 300
+
+
+def test_more_crops_than_there_are_places_is_an_error():
+    volume = make_volume(0, shape=(40, 36, 5))
+    with pytest.raises(UserError, match=r"crops is 3, but .* at 1 places for a crop of"):
+        keep_crops([volume], 3, (40, 36, 5), seed=0)
+
+
+def test_labelled_patches_are_the_crops_and_unlabelled_ones_are_centred_where_they_lie():
+    """The only foreground is in the last corner, and so are the unlabelled patches."""
+    volumes = [make_volume(number) for number in range(2)]
+    crops = keep_crops(volumes, 2, (8, 8, 3), seed=0)
+    unlabelled = make_volume(10, shape=(80, 72, 10), labelled=False)
+    steps = Steps(crops, [unlabelled], 0, (8, 8, 3), batch=2, ratio=1, foreground=1.0)
+    batch = steps[0]
+    expected = {piece.x.numpy().tobytes() for piece in crops}
+    assert {x.numpy().tobytes() for x in batch.x_l} <= expected
+    for x in batch.x_u:
+        in_last_corner = unlabelled.x[:, 50:, 50:, 5:].unfold(1, 8, 1).unfold(2, 8, 1)
+        windows = in_last_corner.unfold(3, 3, 1).flatten(0, 0)
+        matches = (windows == x[:, None, None, None]).flatten(4).all(-1).all(0)
+        assert matches.any()
 
 
 def test_the_images_of_two_processes_make_up_the_batch():

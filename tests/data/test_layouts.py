@@ -324,6 +324,26 @@ def test_brats_can_be_read_from_one_grade(brats):
     assert names(read_dataset(brats / "HGG").training) == high_grade
 
 
+def test_brats_gives_the_grade_by_the_folder_around_a_case(brats):
+    grades = {case.name: case.grade for case in read_dataset(brats).training}
+    assert grades == {
+        "Brats18_2013_2_1": "HGG",
+        "Brats18_TCIA01_1_1": "HGG",
+        "Brats18_TCIA09_3_1": "LGG",
+    }
+    assert {case.grade for case in read_dataset(brats / "HGG").training} == {"HGG"}
+
+
+def test_brats_gives_the_grade_by_the_table_of_names(tmp_path):
+    for number in (1, 2, 3):
+        write_all(tmp_path, *brats_case(f"BraTS20_Training_00{number}"), values=(0, 1, 2, 4))
+    table = "Grade,BraTS_2019_subject_ID,BraTS_2020_subject_ID\n"
+    table += "HGG,BraTS19_a,BraTS20_Training_001\nLGG,NA,BraTS20_Training_002\n"
+    (tmp_path / "name_mapping.csv").write_text(table)
+    dataset = read_dataset(tmp_path)
+    assert [case.grade for case in dataset.training] == ["HGG", "LGG", None]
+
+
 def test_drive_takes_the_first_observers_annotations(drive):
     dataset = read_dataset(drive)
     assert dataset.task == Task(("red", "green", "blue"), (Region("vessel", (255,), 255),))

@@ -1,5 +1,6 @@
 """Splits are by subject, nested by budget and drawn from the seed."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -197,3 +198,46 @@ def test_numbers_of_validation_and_test_subjects_can_be_given():
 def test_a_subject_must_be_left_to_learn_from(subjects):
     with pytest.raises(UserError, match=r"here has .* leave none to learn from: ask for fewer"):
         training_cases(dataset(labelled=8, test=0), None, seed=0, **subjects)
+
+
+def test_as_many_unlabelled_subjects_are_used_as_were_asked_for():
+    data = dataset(labelled=12, unlabelled=0, test=0)
+    split = training_cases(data, 1, seed=0, validation=1, test=5, unlabelled=2)
+    assert counts(split) == {"labelled": 1, "validation": 1, "unlabelled": 2}
+    others = names(split.labelled + split.validation + cases_for_test(data, seed=0, test=5))
+    assert not names(split.unlabelled) & others
+
+
+def test_unlabelled_subjects_stay_the_same_when_more_are_labelled():
+    data = dataset(labelled=12, unlabelled=0, test=0)
+    few = training_cases(data, 1, seed=0, validation=1, test=5, unlabelled=2)
+    more = training_cases(data, 2, seed=0, validation=1, test=5, unlabelled=2)
+    assert few.unlabelled == more.unlabelled
+    other_seed = training_cases(data, 1, seed=1, validation=1, test=5, unlabelled=2)
+    assert other_seed.unlabelled != few.unlabelled
+
+
+def test_subjects_without_a_label_are_taken_first():
+    split = training_cases(dataset(), 2, seed=0, unlabelled=3)
+    assert split.unlabelled_subjects == 3
+    assert names(split.unlabelled) < {"u0", "u1", "u2", "u3"}
+    assert training_cases(dataset(), 2, seed=0, unlabelled=99).unlabelled_subjects == 10
+
+
+def test_an_unlabelled_scan_of_a_labelled_subject_is_not_an_unlabelled_subject():
+    split = training_cases(dataset_with_follow_ups(), 1, seed=0, validation=1, unlabelled=1)
+    learnt_from = {case.subject for case in split.labelled}
+    assert split.unlabelled_subjects == 1
+    assert not learnt_from & {case.subject for case in split.unlabelled}
+
+
+def test_cases_of_another_grade_are_not_used_and_those_of_unknown_grade_are():
+    grades = ["HGG", "LGG", None]
+    training = []
+    for index, case in enumerate(make_cases("l", 12, LABEL)):
+        training.append(replace(case, grade=grades[index % 3]))
+    data = Dataset(Path("here"), TASK, tuple(training), ())
+    split = training_cases(data, 1, seed=0, validation=1, test=3, grade="HGG")
+    tested = cases_for_test(data, seed=0, test=3, grade="HGG")
+    used = split.labelled + split.unlabelled + split.validation + tested
+    assert names(used) == {case.name for case in training if case.grade != "LGG"}

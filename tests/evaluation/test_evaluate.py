@@ -192,7 +192,7 @@ def test_a_subject_that_the_run_has_seen_is_never_tested(directory, monkeypatch)
     seen = set(read_split(directory)["subjects"])
     assert {case.subject for case in dataset.training} <= seen
     drawn = dataset.test + dataset.training[:1]
-    monkeypatch.setattr("segpl.evaluation.held_out.cases_for_test", lambda *_: drawn)
+    monkeypatch.setattr("segpl.evaluation.held_out.held_out_cases_of", lambda *_: drawn)
     table = read_table(evaluate(directory, run.data))
     assert not set(table["subject"]) & seen
 

@@ -168,6 +168,24 @@ def test_a_frame_restores_what_it_reorients():
         assert frame.reoriented_shape == reoriented.values.shape[1:]
 
 
+@pytest.mark.parametrize("codes", ["RAS", "SAL", None])
+def test_a_frame_crops_around_the_centre_and_restores_the_whole_grid(codes):
+    affine = rotation(25) @ np.diag([1, -2, 3, 1.0])
+    values = 1 + np.arange(2 * 8 * 9 * 10).reshape(2, 8, 9, 10)
+    image = Image(Path("scan"), values, affine)
+    whole = Frame(values.shape[1:], affine, codes).reoriented(image)
+    frame = Frame(values.shape[1:], affine, codes, centre_crop=(4, 100))
+    cropped = frame.reoriented(image)
+    start = (whole.values.shape[1] - 4) // 2
+    np.testing.assert_array_equal(cropped.values, whole.values[:, start : start + 4])
+    assert frame.reoriented_shape == cropped.values.shape[1:]
+    first_voxel = whole.affine @ [start, 0, 0, 1]
+    np.testing.assert_allclose(cropped.affine @ [0, 0, 0, 1], first_voxel)
+    restored = frame.restored(cropped.values)
+    inside = np.isin(values, cropped.values)
+    np.testing.assert_array_equal(restored, np.where(inside, values, 0))
+
+
 def test_a_scan_without_an_affine_is_not_reoriented():
     image = Image(Path("scan"), np.arange(24).reshape(1, 2, 3, 4), np.eye(4))
     np.testing.assert_array_equal(

@@ -13,6 +13,7 @@ from segpl.reporting.study_tables import write_study_tables
 from segpl.reporting.table import from_json
 
 SUBJECTS = "abcd"
+FLOPS = {"flops_prediction": 6.22e9, "flops_labelled": 6.22e9, "flops_unlabelled": 12.44e9}
 
 
 def rows(method, budget, seed, values, metric="iou", region="x"):
@@ -228,8 +229,7 @@ def test_without_shifts_there_is_no_curve(scores, tmp_path):
 
 
 def test_cost_is_the_mean_over_runs_beside_the_cost_in_the_paper(scores, tmp_path):
-    flops = {"flops_prediction": 6.22e9, "flops_labelled": 6.22e9, "flops_unlabelled": 12.44e9}
-    cost = {"method": "ours", "parameters": 626_740, **flops}
+    cost = {"method": "ours", "parameters": 626_740, **FLOPS}
     costs = pd.DataFrame([cost | {"seconds": 10.0}, cost | {"seconds": 11.0}])
     paper_cost = {"ours": {"seconds": 1601.0, "gigaflops": 6.22, "parameters": 626740.0}}
     layout = replace(LAYOUT, paper="Table 9", paper_cost=paper_cost)
@@ -256,3 +256,34 @@ def test_no_scores_are_an_error(tmp_path):
 
 def test_subjects_are_counted_for_the_first_metric(scores):
     assert list(cells(over_seeds(scores), LAYOUT, ("iou",))["subjects"]) == [4, 4, 4]
+
+
+def test_the_papers_layout_has_a_row_for_each_budget_and_a_column_for_each_method(scores, tmp_path):
+    cost = {"method": "ours", "seconds": 10.0, "parameters": 626_740, **FLOPS}
+    costs = pd.DataFrame([cost, cost])
+    layout = replace(
+        LAYOUT,
+        paper="Table 9",
+        paper_scores={"2": {"ours": (69.44, 6.38)}},
+        paper_cost={"ours": {"seconds": 1601.0, "gigaflops": 6.22, "parameters": 626740.0}},
+        notes=["The data have too few subjects."],
+    )
+    write_study_tables(tmp_path / "tables", scores, costs, layout)
+    table = from_json((tmp_path / "paper.table.json").read_text(encoding="utf-8"))
+    assert [column.title for column in table.columns[2:]] == LAYOUT.methods
+    assert list(table.rows()) == [
+        ["2", "this study", "45.00 ± 7.07", "62.00 ± 2.83", "75.00 ± 7.07"],
+        ["2", "paper", "–", "–", "69.44 ± 6.38"],
+        ["training s", "this study", "–", "–", "10"],
+        ["training s", "paper", "–", "–", "1601"],
+        ["GFLOP", "this study", "–", "–", "6.22"],
+        ["GFLOP", "paper", "–", "–", "6.22"],
+        ["parameters K", "this study", "–", "–", "626.7"],
+        ["parameters K", "paper", "–", "–", "626.7"],
+    ]
+    assert "too few subjects" in table.notes[-1]
+
+
+def test_a_study_without_figures_of_the_paper_has_no_table_in_its_layout(scores, tmp_path):
+    write_study_tables(tmp_path / "tables", scores, NO_COSTS, LAYOUT)
+    assert not (tmp_path / "paper.md").exists()

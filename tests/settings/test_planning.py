@@ -32,6 +32,15 @@ def test_labels_of_unlabelled_and_test_cases_are_never_read(tmp_path):
     assert plan_supervised(tmp_path, labelled=2, seed=1) == before
 
 
+def test_with_labelled_crops_the_plan_reads_no_label_that_is_learnt_from(tmp_path):
+    dataset = write_balls(tmp_path, (40, 40, 20), (1, 1, 1), diameter=12, count=9)
+    settings = {"labelled": 2, "validation": 1, "crops": 3, "patch": [16, 16, 8]}
+    before = plan_supervised(tmp_path, **settings)
+    for case in training_cases(dataset, labelled=2, seed=0, validation=1).labelled:
+        case.label.write_bytes(b"no image")
+    assert plan_supervised(tmp_path, **settings) == before
+
+
 def planned_among_patch_and_spacing(run):
     """Which of the two have a planned value, and so a reason."""
     return {"patch", "spacing"} & run.why.keys()

@@ -1,14 +1,17 @@
 """From a study to its runs: how many, what they are called, and when two are the same."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from study_files import replace_text
 
+from segpl.foundation.errors import UserError
 from segpl.settings.run import read_yaml
 from segpl.settings.sources import preset_file
-from segpl.study.jobs import expand
+from segpl.study.fitting import data_notes
+from segpl.study.jobs import common_settings, expand
 from segpl.study.study_file import read_study
 
 STUDIES = Path(__file__).parents[2] / "studies"
@@ -130,7 +133,7 @@ def crowd(tumours, tmp_path_factory):
     return folder
 
 
-RUNS = {"brats": 90, "carve": 60, "robustness": 30, "uncertainty": 15, "ablations": 95, "demo": 12}
+RUNS = {"brats": 90, "carve": 120, "robustness": 30, "uncertainty": 15, "ablations": 95, "demo": 12}
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -155,6 +158,68 @@ def test_the_studies_of_the_papers_tables_have_all_its_figures(name, crowd):
     figures = {budget: list(scores) for budget, scores in study.paper.scores.items()}
     methods = [entry.label for entry in study.methods]
     assert figures == {budget.label: methods for budget in study.budgets}
+
+
+def test_the_study_of_table_1_has_the_papers_subjects_and_labelled_crops(crowd, tmp_path):
+    study, source = read_study(STUDIES / "carve.yaml", crowd)
+    jobs = expand(study, source, tmp_path)
+    assert [budget.label for budget in study.budgets] == ["2", "5", "10", "20"]
+    for job in jobs:
+        assert job.run.crops == int(job.budget)
+        assert job.run.patch == (176, 176, 3)
+        assert subjects_of(job.run) == (1, 2, 1, 5)
+
+
+def test_the_study_of_table_2_has_the_papers_subjects_and_labelled_slices(crowd, tmp_path):
+    study, source = read_study(STUDIES / "brats.yaml", crowd)
+    study = replace(study, settings={"test": 30})
+    jobs = expand(study, source, tmp_path)
+    by_budget = {}
+    for job in jobs:
+        by_budget[job.run.slices] = subjects_of(job.run)
+        assert job.run.centre_crop == (176, 176)
+        assert job.run.grade == "HGG"
+    assert by_budget == {50: (1, 2, 1, 30), 150: (1, 2, 1, 30), 300: (2, 2, 1, 30)}
+
+
+def subjects_of(run):
+    return run.labelled, run.unlabelled, run.validation, run.test
+
+
+@pytest.mark.parametrize(
+    ("test", "unlabelled", "fitted"),
+    [(5, 2, (5, 2)), (50, 2, (36, 2)), (5, 99, (1, 37)), (50, 99, (1, 37))],
+)
+def test_a_study_is_fitted_to_the_subjects_of_the_data(
+    test, unlabelled, fitted, crowd, study_file, tmp_path
+):
+    """Of 40 subjects one is labelled and one validates: 38 are left."""
+    counts = f"validation: 1, test: {test}, unlabelled: {unlabelled}"
+    replace_text(study_file, "steps: 4", f"steps: 4, {counts}")
+    replace_text(study_file, "title: Small", "title: Small\nfit_to_data: true")
+    study, source = read_study(study_file, crowd)
+    jobs = expand(study, source, tmp_path)
+    assert {(job.run.test, job.run.unlabelled) for job in jobs} == {fitted}
+    notes = " ".join(data_notes(common_settings(study, source), jobs[0].run))
+    assert (f"asks for {test} test subjects" in notes) == (fitted[0] < test)
+    assert (f"asks for {unlabelled} unlabelled subjects" in notes) == (fitted[1] < unlabelled)
+
+
+def test_without_fitting_too_few_subjects_are_an_error(crowd, study_file, tmp_path):
+    replace_text(study_file, "steps: 4", "steps: 4, unlabelled: 99")
+    study, source = read_study(study_file, crowd)
+    with pytest.raises(UserError, match=r"unlabelled is 99, but .* leaves 29 unlabelled subjects"):
+        expand(study, source, tmp_path)
+
+
+def test_vessel_studies_have_the_papers_weight_of_unlabelled_images():
+    for name in ("vessels", "drive"):
+        study, _ = read_study(STUDIES / f"{name}.yaml")
+        weights = {}
+        for entry in study.methods:
+            weights[entry.label] = (entry.method["name"], entry.method.get("alpha"))
+        assert weights["segpl alpha 1"] == ("segpl", 1.0)
+        assert weights["segpl-vi alpha 1"] == ("segpl-vi", 1.0)
 
 
 def test_phantoms_are_drawn_once_and_make_the_same_runs_elsewhere(

@@ -16,6 +16,7 @@ import torch
 from safetensors.torch import load_file
 
 import segpl
+from segpl.data.cache import Cache
 from segpl.data.layouts import read_dataset
 from segpl.foundation.errors import UserError
 from segpl.foundation.progress import format_duration
@@ -24,8 +25,10 @@ from segpl.methods.segpl_em import SegPLEM
 from segpl.methods.supervised import Supervised
 from segpl.settings.planning import plan_run
 from segpl.settings.run import read_run
+from segpl.settings.subjects import training_cases_of
 from segpl.training.learner import Learner
-from segpl.training.loop import train
+from segpl.training.loop import _load_volumes, train
+from segpl.training.pseudo_label_health import reference
 from segpl.training.timing import seconds_per_step, within_minutes
 
 SMALL = {
@@ -431,3 +434,21 @@ def test_steps_are_timed_in_every_phase_of_the_run(planned, monkeypatch):
     monkeypatch.setattr(SegPLEM, "losses", record_progress)
     assert seconds_per_step(run, read_dataset(run.data).task) > 0
     assert min(timed) < run.method.start < 0.5 < max(timed)
+
+
+def test_training_knows_only_the_labelled_crops(vessels, tmp_path):
+    settings = {"method": "supervised", "patch": [16, 16, 8], "crops": 3, **SMALL}
+    run = plan_run(vessels, settings)
+    dataset = read_dataset(vessels)
+    cases = training_cases_of(run, dataset)
+    volumes = _load_volumes(run, cases, dataset.task, Cache(tmp_path / "cache"))
+    assert [volume.x.shape[1:] for volume in volumes.labelled] == [(16, 16, 8)] * 3
+    of_crops = reference([volume.y for volume in volumes.labelled], run.patch)
+    assert torch.equal(volumes.reference.foreground, of_crops.foreground)
+    assert torch.equal(volumes.reference.meeting_probability, of_crops.meeting_probability)
+
+
+def test_too_few_unlabelled_subjects_are_an_error(vessels, tmp_path):
+    settings = {"method": "segpl", "patch": [16, 16, 8], "unlabelled": 99, **SMALL}
+    with pytest.raises(UserError, match=r"unlabelled is 99, but .* leaves"):
+        train(plan_run(vessels, settings), tmp_path / "run")

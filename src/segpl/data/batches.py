@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch.utils.data import Dataset as TorchDataset
 
-from segpl.data.preparation import Volume
+from segpl.data.preparation import Place, Volume
 from segpl.em.types import Batch
 from segpl.foundation.draws import Stream, generator, seeds
 from segpl.foundation.errors import UserError
@@ -21,6 +21,8 @@ MAX_CENTRES = 2000
 
 Centres = Sequence[Shaped[np.ndarray, "_ 3"]]
 """Foreground voxels of a volume, one array per region that it has."""
+VolumePlace = tuple[int, tuple[int, int, int]]
+"""The index of a volume, and the first voxel of a crop of it."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +105,11 @@ class Steps(TorchDataset[Batch]):
         volume = self.unlabelled[index]
         rng = generator(self.seed, Stream.UNLABELLED_CROP, image_number)
         labelled_index = int(rng.integers(len(self.labelled)))
-        labelled_shape = self.labelled[labelled_index].x.shape[1:]
+        corner_of_labelled, labelled_shape = _place(self.labelled[labelled_index])
         stretch = np.array(volume.x.shape[1:]) / labelled_shape
-        centres = [(voxels + 0.5) * stretch for voxels in self._labelled_centres(labelled_index)]
+        centres = []
+        for voxels in self._labelled_centres(labelled_index):
+            centres.append((voxels + corner_of_labelled + 0.5) * stretch)
         corner = self._draw_corner(volume, rng, centres)
         return crop(volume.x, corner, self.patch)
 
@@ -157,6 +161,14 @@ def join_steps(steps: Steps, count: int) -> JoinedSteps:
     return JoinedSteps((steps, *others))
 
 
+def _place(volume: Volume) -> Place:
+    """The place of a volume in its scan."""
+    if volume.place is not None:
+        return volume.place
+    x, y, z = volume.x.shape[1:]
+    return Place(corner=(0, 0, 0), scan_shape=(x, y, z))
+
+
 def draw_centres(volume: Volume, rng: np.random.Generator) -> Centres:
     """At most `MAX_CENTRES` foreground voxels of each region that the volume has.
 
@@ -188,22 +200,31 @@ def _order(seed: int, stream: Stream, lap: int, count: int) -> np.ndarray:
 
 
 def keep_slices(volumes: Sequence[Volume], count: int, seed: int) -> list[Volume]:
-    """Volumes that hold `count` of the slices with a region, drawn over all volumes.
+    """Volumes that hold `count` of the slices, drawn over all volumes.
 
-    Volumes without such a slice are left out. The slices of a smaller count are among those of a
-    larger one.
+    Slices that show a region are drawn first, others only when there are no more of them. Volumes
+    without a drawn slice are left out. The slices of a smaller count are among those of a larger
+    one.
     """
-    candidates = []
+    with_region: list[tuple[int, int]] = []
+    without_region: list[tuple[int, int]] = []
     for index, volume in enumerate(volumes):
-        for z in _slices_with_region(volume):
+        slices_with_region = _slices_with_region(volume)
+        for z in range(volume.x.shape[-1]):
+            candidates = with_region if z in slices_with_region else without_region
             candidates.append((index, z))
-    if count > len(candidates):
+    available = len(with_region) + len(without_region)
+    if count > available:
         raise UserError(
-            f"the labelled subjects have {len(candidates)} slices that show a region: "
+            f"slices is {count}, but the labelled subjects have {available} slices: "
             "ask for no more slices."
         )
-    order = generator(seed, Stream.SLICES).permutation(len(candidates))
-    chosen = sorted(candidates[position] for position in order[:count])
+    rng = generator(seed, Stream.SLICES)
+    drawn = []
+    for candidates in (with_region, without_region):
+        for position in rng.permutation(len(candidates)):
+            drawn.append(candidates[position])
+    chosen = sorted(drawn[:count])
     kept = []
     for index, volume in enumerate(volumes):
         slices = [z for chosen_index, z in chosen if chosen_index == index]
@@ -220,6 +241,86 @@ def _slices_with_region(volume: Volume) -> list[int]:
         return []
     has_foreground = volume.y.flatten(0, 2).any(0)
     return has_foreground.nonzero().flatten().tolist()
+
+
+def keep_crops(
+    volumes: Sequence[Volume],
+    count: int,
+    patch: tuple[int, ...],
+    seed: int,
+) -> list[Volume]:
+    """`count` crops of the patch's size that show a region, drawn over all volumes.
+
+    A crop is centred on a foreground voxel as far as the borders of the volume allow. Crops overlap
+    only if no place without overlap was drawn. The crops of a smaller count are among those of a
+    larger one. A volume that is smaller than the patch gives a smaller crop.
+    """
+    size = patch_in_3d(patch)
+    places = _places_with_region(volumes, size, seed)
+    if count > len(places):
+        raise UserError(
+            f"crops is {count}, but the labelled subjects show a region at {len(places)} places "
+            f"for a crop of {list(patch)}: ask for fewer crops, or set a smaller patch."
+        )
+    chosen = _disjoint_first(places, count, size)
+    return [_cut(volumes[index], corner, size) for index, corner in chosen]
+
+
+def _places_with_region(
+    volumes: Sequence[Volume],
+    size: tuple[int, int, int],
+    seed: int,
+) -> list[VolumePlace]:
+    """Distinct places of crops around foreground voxels, in the order in which they are drawn."""
+    places = set()
+    for index, volume in enumerate(volumes):
+        last_corner = np.maximum(np.array(volume.x.shape[1:]) - size, 0)
+        for voxels in draw_centres(volume, generator(seed, Stream.CROPS, index)):
+            corners = np.clip(voxels - np.array(size) // 2, 0, last_corner)
+            for x, y, z in corners.tolist():
+                places.add((index, (x, y, z)))
+    in_fixed_order = sorted(places)
+    order = generator(seed, Stream.CROPS).permutation(len(in_fixed_order))
+    return [in_fixed_order[position] for position in order]
+
+
+def _disjoint_first(
+    places: Sequence[VolumePlace],
+    count: int,
+    size: tuple[int, int, int],
+) -> list[VolumePlace]:
+    """The first `count` places that do not overlap; if there are too few, others follow."""
+    disjoint: list[VolumePlace] = []
+    overlapping: list[VolumePlace] = []
+    for place in places:
+        if len(disjoint) == count:
+            break
+        if any(_overlap(place, other, size) for other in disjoint):
+            overlapping.append(place)
+        else:
+            disjoint.append(place)
+    return [*disjoint, *overlapping][:count]
+
+
+def _overlap(first: VolumePlace, second: VolumePlace, size: tuple[int, int, int]) -> bool:
+    """Whether the crops at two places share a voxel."""
+    if first[0] != second[0]:
+        return False
+    sides = zip(first[1], second[1], size, strict=True)
+    return all(abs(one - other) < side for one, other, side in sides)
+
+
+def _cut(volume: Volume, corner: tuple[int, int, int], size: tuple[int, int, int]) -> Volume:
+    """A copy of a crop, without the rest of the volume and its label."""
+    assert volume.y is not None
+    box = [slice(start, start + side) for start, side in zip(corner, size, strict=True)]
+    x, y, z = volume.x.shape[1:]
+    return Volume(
+        case=volume.case,
+        x=volume.x[(slice(None), *box)].clone(),
+        y=volume.y[(slice(None), *box)].clone(),
+        place=Place(corner, scan_shape=(x, y, z)),
+    )
 
 
 def crop(

@@ -31,6 +31,8 @@ class Case:
     subject: str
     images: tuple[Path, ...]
     label: Path | None = None
+    grade: str | None = None
+    """The grade of a glioma, HGG or LGG, if the data set gives it."""
 
     def unlabelled(self) -> "Case":
         """The same scan without the path of its label."""

@@ -1,7 +1,7 @@
 """From the files of a case to the input of a network. All scans are prepared here.
 
-A scan is checked, reoriented, normalised channel by channel, and resampled. `Frame` holds what is
-needed to bring the network's output back to the grid of the scan.
+A scan is checked, reoriented, cropped, normalised channel by channel, and resampled. `Frame` holds
+what is needed to bring the network's output back to the grid of the scan.
 """
 
 from collections.abc import Sequence
@@ -33,14 +33,25 @@ class Preparation:
     """Values of CT channels outside are clipped; None clips nothing."""
     orientation: str | None = None
     """Orientation that images are brought to, as in RAS; None leaves the axes as stored."""
+    centre_crop: tuple[int, ...] | None = None
+    """Voxels to which images are cropped around their centre, before resampling; None for none."""
+
+
+class Place(NamedTuple):
+    """Where a crop was cut from a prepared scan, in voxels."""
+
+    corner: tuple[int, int, int]
+    scan_shape: Shape
 
 
 class Volume(NamedTuple):
-    """A prepared case. A 2D image is a volume of one slice."""
+    """A prepared case, or a crop of it. A 2D image is a volume of one slice."""
 
     case: Case
     x: Float[Tensor, "C X Y Z"]
     y: Bool[Tensor, "K X Y Z"] | None
+    place: Place | None = None
+    """Of a crop; None for a whole scan."""
 
 
 class Truth(NamedTuple):
@@ -72,7 +83,13 @@ def prepare(scan: Scan, task: Task, preparation: Preparation) -> Prepared:
         raise UserError(complaint)
     stored = scan.images[0]
     orientation = None if scan.is_oriented else preparation.orientation
-    frame = Frame(stored.values.shape[1:], stored.affine, orientation, scan.header)
+    frame = Frame(
+        shape=stored.values.shape[1:],
+        affine=stored.affine,
+        orientation=orientation,
+        header=scan.header,
+        centre_crop=preparation.centre_crop,
+    )
 
     images = [frame.reoriented(image) for image in scan.images]
     shape = network_shape(images[0], preparation)

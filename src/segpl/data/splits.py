@@ -2,10 +2,11 @@
 
 Splits are by subject. The seed draws one order of the labelled training subjects. The first of them
 are held out for testing, the next N are labelled, and any further ones asked for are validation
-subjects. All other training subjects lose their labels and serve as unlabelled scans.
+subjects. All other training subjects, or some of them, lose their labels and serve as unlabelled
+scans.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from segpl.data.cases import Cases, Dataset
@@ -32,6 +33,11 @@ class TrainingCases:
     def labelled_subjects(self) -> int:
         """The number of subjects whose labels training sees, to learn from or to choose weights."""
         return len(_subjects(self.labelled + self.validation))
+
+    @property
+    def unlabelled_subjects(self) -> int:
+        """The number of subjects with an unlabelled case."""
+        return len(_subjects(self.unlabelled))
 
     def record(self) -> dict[str, Any]:
         """The contents of `split.json`.
@@ -70,6 +76,8 @@ def training_cases(
     seed: int,
     validation: int | None = None,
     test: int | None = None,
+    unlabelled: int | None = None,
+    grade: str | None = None,
 ) -> TrainingCases:
     """The cases of a training that sees the labels of `labelled` subjects (None: of all).
 
@@ -77,7 +85,10 @@ def training_cases(
     `default_validation`. A number asks for that many additional labelled subjects; it does not
     change who is labelled. Budgets are nested: subjects labelled at a budget of 4 are so at 8.
     `test` is the number of subjects to hold out if no test folder has labels, a quarter by default.
+    `unlabelled` is the number of unlabelled subjects, all by default; fewer if there are fewer.
+    With a `grade`, cases of another grade are not used.
     """
+    dataset = of_grade(dataset, grade)
     subjects = _labelled_subjects(dataset, seed)
     held_out = _held_out_count(dataset, test)
     available = subjects[held_out:]
@@ -91,19 +102,42 @@ def training_cases(
         learning = chosen
         validating = available[budget : budget + validation]
     excluded = _test_subjects(dataset, seed, test) | set(validating)
+    unlabelled_cases = _unlabelled_cases(dataset, learning, excluded)
+    if unlabelled is not None:
+        candidates = _unlabelled_candidates(dataset, available, learning, seed)
+        unlabelled_cases = _of_first_subjects(unlabelled_cases, candidates, unlabelled)
     return TrainingCases(
         labelled=_labelled_cases(dataset, learning),
-        unlabelled=_unlabelled_cases(dataset, learning, excluded),
+        unlabelled=unlabelled_cases,
         validation=_labelled_cases(dataset, validating),
         extra_validation=bool(validation),
     )
 
 
-def cases_for_test(dataset: Dataset, seed: int, test: int | None = None) -> Cases:
-    """The labelled cases of the test folder; if it has none, those of `test` held-out subjects."""
+def cases_for_test(
+    dataset: Dataset,
+    seed: int,
+    test: int | None = None,
+    grade: str | None = None,
+) -> Cases:
+    """The labelled cases of the test folder; if it has none, those of `test` held-out subjects.
+
+    With a `grade`, cases of another grade are not used.
+    """
+    dataset = of_grade(dataset, grade)
     subjects = _test_subjects(dataset, seed, test)
     labelled = _with_label(dataset.test + dataset.training)
     return tuple(case for case in labelled if case.subject in subjects)
+
+
+def of_grade(dataset: Dataset, grade: str | None) -> Dataset:
+    """The dataset without cases of another grade. Cases of unknown grade stay; None keeps all."""
+    if grade is None:
+        return dataset
+    wanted = (grade, None)
+    training = tuple(case for case in dataset.training if case.grade in wanted)
+    test = tuple(case for case in dataset.test if case.grade in wanted)
+    return replace(dataset, training=training, test=test)
 
 
 def _budget(dataset: Dataset, available: int, labelled: int | None, extra_validation: int) -> int:
@@ -145,6 +179,34 @@ def _unlabelled_cases(dataset: Dataset, learning: list[str], excluded: set[str])
         if not is_labelled and case.subject not in excluded:
             unlabelled.append(case.unlabelled())
     return tuple(unlabelled)
+
+
+def _unlabelled_candidates(
+    dataset: Dataset,
+    available: list[str],
+    learning: list[str],
+    seed: int,
+) -> list[str]:
+    """Subjects in the order in which they are chosen if not all unlabelled ones are used.
+
+    First those without any label, in an order that the seed draws. Then those that lose their
+    labels, the last of the drawn order first, so that all label budgets use the same ones as far as
+    possible. Unlabelled scans of a labelled subject are not used.
+    """
+    without_label = sorted(_subjects(dataset.training) - _subjects(_with_label(dataset.training)))
+    order = generator(seed, Stream.UNLABELLED_SUBJECTS).permutation(len(without_label))
+    candidates = [without_label[index] for index in order]
+    for subject in reversed(available):
+        if subject not in learning:
+            candidates.append(subject)
+    return candidates
+
+
+def _of_first_subjects(cases: Cases, subjects: list[str], count: int) -> Cases:
+    """The cases of the first `count` subjects that have any; of all if there are fewer."""
+    with_case = _subjects(cases)
+    chosen = [subject for subject in subjects if subject in with_case][:count]
+    return tuple(case for case in cases if case.subject in chosen)
 
 
 def _test_subjects(dataset: Dataset, seed: int, test: int | None) -> set[str]:

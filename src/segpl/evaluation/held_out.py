@@ -5,11 +5,11 @@ from typing import Any
 
 from segpl.data.cases import Case, Dataset
 from segpl.data.layouts import read_dataset
-from segpl.data.splits import cases_for_test
 from segpl.foundation.errors import UserError
 from segpl.foundation.progress import console
 from segpl.inference.predictor import Predictor
 from segpl.settings.run import Run
+from segpl.settings.subjects import held_out_cases_of
 
 
 def find_test_cases(
@@ -51,7 +51,7 @@ def _cases_of_own_data(dataset: Dataset, run: Run, split: dict[str, Any]) -> lis
     Labels that were added since may change the split, so subjects that the run has seen are left
     out.
     """
-    held_out = cases_for_test(dataset, run.seed, run.test)
+    held_out = held_out_cases_of(run, dataset)
     return [case for case in held_out if case.subject not in split["subjects"]]
 
 

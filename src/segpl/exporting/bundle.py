@@ -68,7 +68,11 @@ def inference_config(trained: Trained) -> dict[str, Any]:
         "ensure_channel_first": True,
     }
     prepare = _script_object(
-        "Prepare", orientation=run.orientation, spacing=run.spacing, windows=windows
+        "Prepare",
+        orientation=run.orientation,
+        spacing=run.spacing,
+        windows=windows,
+        centre_crop=run.centre_crop,
     )
     label_map = _script_object("LabelMap", regions=plain(task.regions))
     save = _script_object("Save", folder="@output_dir")

@@ -83,6 +83,9 @@ def describe_preparation(trained: Trained) -> str:
     steps = []
     if run.orientation:
         steps.append(f"axes reoriented to {run.orientation}")
+    if run.centre_crop:
+        size = " x ".join(map(str, run.centre_crop))
+        steps.append(f"cropped around the centre to {size} voxels")
     if run.window:
         low, high = run.window
         steps.append(f"CT channels clipped to {low:g} to {high:g}")

@@ -69,17 +69,19 @@ def scan_name(file_name: str, channels: int) -> str:
 
 
 class Prepare:
-    """Prepares a scan that MONAI has read: reorients, normalises and resamples it."""
+    """Prepares a scan that MONAI has read: reorients, crops, normalises and resamples it."""
 
     def __init__(
         self,
         orientation: str | None,
         spacing: list[float] | None,
         windows: list[list[float] | None],
+        centre_crop: list[int] | None = None,
     ):
         self.preparation = Preparation(
             spacing=tuple(spacing) if spacing else None,
             orientation=orientation,
+            centre_crop=tuple(centre_crop) if centre_crop else None,
         )
         self.windows: list[tuple[float, float] | None] = []
         for window in windows:
@@ -94,7 +96,12 @@ class Prepare:
         shape = (*scan.shape[1:], 1)[:3]  # a 2D image has one slice
         values = scan.numpy().reshape(len(scan), *shape)
 
-        frame = Frame(values.shape[1:], affine, self.preparation.orientation)
+        frame = Frame(
+            shape=values.shape[1:],
+            affine=affine,
+            orientation=self.preparation.orientation,
+            centre_crop=self.preparation.centre_crop,
+        )
         image = frame.reoriented(Image(Path(name), values, affine))
         new_shape = network_shape(image, self.preparation)
         x = network_input(list(image.values), self.windows, new_shape)

@@ -31,6 +31,8 @@ class Stream(IntEnum):
     PARTNER_VIEW = 13
     UNLABELLED_VIEW = 14
     BATCHES = 15
+    CROPS = 16
+    UNLABELLED_SUBJECTS = 17
 
 
 class Purpose(IntEnum):

@@ -172,5 +172,7 @@ def _method_name(settings: Mapping[str, Any]) -> str:
 
 def _budget_name(settings: Mapping[str, Any]) -> str:
     subjects = f"{settings.get('labelled') or 'all'} labelled"
-    slices = settings.get("slices")
-    return f"{subjects}, {slices} slices" if slices else subjects
+    for part in ("slices", "crops"):
+        if settings.get(part):
+            return f"{subjects}, {settings[part]} {part}"
+    return subjects

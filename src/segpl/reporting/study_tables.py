@@ -6,6 +6,7 @@ import pandas as pd
 
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import write_text
+from segpl.reporting.paper_layout import paper_layout_table
 from segpl.reporting.render import latex, markdown
 from segpl.reporting.study_numbers import (
     UNCERTAINTY,
@@ -26,8 +27,8 @@ def write_study_tables(
     """Write every table for which there are scores, and return the files.
 
     `scores` has a column `budget` and the study's names of methods. The files in `folder` depend on
-    the arguments only. The table of cost contains measured times, which differ from run to run, so
-    it is written beside `folder`.
+    the arguments only. The tables of cost and in the paper's layout contain measured times, which
+    differ from run to run, so they are written beside `folder`.
     """
     if scores.empty:
         raise UserError(
@@ -42,13 +43,22 @@ def write_study_tables(
         files += _write(folder / "uncertainty", numbers, uncertainty_table(numbers, layout))
     if (scores["shift"] != "clean").any():
         files.append(_write_csv(folder / "robustness.csv", in_order(spread, layout)))
+    cost = pd.DataFrame()
     if not costs.empty:
         cost = cost_of(costs, layout)
         files += _write(folder.parent / "cost", cost, cost_table(cost, layout))
+    if layout.paper_scores:
+        table = paper_layout_table(compared, cost, layout)
+        files += _write_table(folder.parent / "paper", table)
     return files
 
 
 def _write(stem: Path, numbers: pd.DataFrame, table: Table) -> list[Path]:
+    """Write a table in every format, and its numbers as CSV."""
+    return [*_write_table(stem, table), _write_csv(stem.with_suffix(".csv"), numbers)]
+
+
+def _write_table(stem: Path, table: Table) -> list[Path]:
     """Write a table in every format. `stem` is the path of the files without their endings."""
     texts = {".md": markdown(table), ".tex": latex(table), TABLE_ENDING: to_json(table)}
     files = []
@@ -56,7 +66,6 @@ def _write(stem: Path, numbers: pd.DataFrame, table: Table) -> list[Path]:
         file = stem.with_suffix(ending)
         write_text(file, text)
         files.append(file)
-    files.append(_write_csv(stem.with_suffix(".csv"), numbers))
     return files
 
 

@@ -87,6 +87,29 @@ def check_slices(slices: int | None, patch: Sequence[int]) -> None:
     """Only 2D training can be given single labelled slices."""
     if slices and len(patch) == 3:
         raise UserError(
-            f"slices is {slices}, but the patch {list(patch)} is a volume: use labelled instead.",
+            f"slices is {slices}, but the patch {list(patch)} is a volume: "
+            "use crops or labelled instead.",
             where=("slices",),
+        )
+
+
+def check_crops(crops: int | None, slices: int | None) -> None:
+    """Labels are given for slices or for crops."""
+    if crops and slices:
+        raise UserError(
+            f"crops is {crops} and slices is {slices}, but labels are limited to one of them: "
+            "set the other one to null.",
+            where=("crops",),
+        )
+
+
+def check_centre_crop(centre_crop: Sequence[int] | None) -> None:
+    """Two or three sides, those in the plane large enough for a U-Net."""
+    if centre_crop is None:
+        return
+    if len(centre_crop) not in (2, 3) or min(centre_crop[:2]) < 8:
+        raise UserError(
+            f"centre_crop is {list(centre_crop)}, but it takes 2 or 3 numbers of voxels, the first "
+            "two 8 or more.",
+            where=("centre_crop",),
         )

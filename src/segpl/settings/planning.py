@@ -1,13 +1,13 @@
 """A run from the user's settings, completed by what the data suggest."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from segpl.data.cases import Dataset
 from segpl.data.layouts import read_dataset
 from segpl.data.preparation import is_ct
-from segpl.data.splits import training_cases
+from segpl.data.splits import TrainingCases, of_grade
 from segpl.foundation.errors import UserError
 from segpl.foundation.named import plain
 from segpl.methods.base import Method
@@ -16,6 +16,7 @@ from segpl.settings.plan import plan
 from segpl.settings.planned import CHOSEN, Planned
 from segpl.settings.run import Run, run_from
 from segpl.settings.schedule import plan_batch
+from segpl.settings.subjects import training_cases_of
 
 METHOD_SETTINGS = ("single_component", "nested", "mirror")
 """Settings that are planned for those methods that have them."""
@@ -57,8 +58,9 @@ def plan_settings(
     draft = _draft(data, settings, source)
     if dataset is None:
         dataset = read_dataset(draft.data)
+    dataset = of_grade(dataset, draft.grade)
     _check_dataset(dataset, draft, settings)
-    cases = training_cases(dataset, draft.labelled, draft.seed, draft.validation, draft.test)
+    cases = _with_known_labels(training_cases_of(draft, dataset), draft)
     given: dict[str, Any] = {}
     if "patch" in settings:
         given["patch"] = draft.patch
@@ -68,6 +70,14 @@ def plan_settings(
         # Nothing is left to fit. The plan of the data alone shows whether the user's values differ.
         return plan(dataset, cases)
     return plan(dataset, cases, given)
+
+
+def _with_known_labels(cases: TrainingCases, draft: Run) -> TrainingCases:
+    """The cases without labels of which training knows only crops: these tell too little."""
+    if draft.crops is None:
+        return cases
+    labelled = tuple(case.unlabelled() for case in cases.labelled)
+    return replace(cases, labelled=labelled)
 
 
 def _check_dataset(dataset: Dataset, draft: Run, settings: dict[str, Any]) -> None:

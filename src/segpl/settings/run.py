@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 import yaml
@@ -38,10 +38,17 @@ class Run:
     All by default. The other training subjects serve as unlabelled scans.
     """
     slices: PositiveInt | None = None
-    """How many slices of the labelled subjects, among those that show a region, keep their label.
+    """How many slices of the labelled subjects keep their label; only these are learnt from.
 
-    All by default.
+    All by default. Those that show a region are drawn first.
     """
+    crops: PositiveInt | None = None
+    """How many crops of the labelled subjects keep their label; only these are learnt from.
+
+    They have the size of the patch and show a region. By default the whole scans are learnt from.
+    """
+    unlabelled: PositiveInt | None = None
+    """How many unlabelled subjects are used. All by default."""
     validation: NonNegativeInt | None = None
     """How many labelled subjects, in addition to `labelled`, only choose the weights; 0 for none.
 
@@ -52,6 +59,12 @@ class Run:
     """How many labelled subjects are held out for testing if there is no test folder; 0 for none.
 
     A quarter by default.
+    """
+    grade: Literal["HGG", "LGG"] | None = None
+    """Use only gliomas of high (HGG) or low grade (LGG).
+
+    BRATS data give it by folders HGG and LGG or by name_mapping.csv. Cases of unknown grade are
+    used.
     """
     seed: NonNegativeInt = 0
     """Determines the split, the first weights, and every batch."""
@@ -98,6 +111,12 @@ class Run:
 
     null reorients none.
     """
+    centre_crop: tuple[PositiveInt, ...] | None = None
+    """Crop every scan around its centre to this many of its voxels, before it is resampled.
+
+    Two numbers crop in the plane, three also along Z. Nothing is segmented outside. null crops
+    none.
+    """
     mirror: tuple[NonNegativeInt, ...] = ()
     """Axes along which views may be mirrored: 0 and 1 are in the plane.
 
@@ -115,11 +134,13 @@ class Run:
         checks.check_orientation(self.orientation)
         checks.check_mirror(self.mirror, self.patch)
         checks.check_slices(self.slices, self.patch)
+        checks.check_crops(self.crops, self.slices)
+        checks.check_centre_crop(self.centre_crop)
 
     @property
     def preparation(self) -> Preparation:
         """What is done to every image before a network sees it."""
-        return Preparation(self.spacing, self.window, self.orientation)
+        return Preparation(self.spacing, self.window, self.orientation, self.centre_crop)
 
     @property
     def labelled_per_step(self) -> int:

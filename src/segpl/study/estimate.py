@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from segpl.data.layouts import read_dataset
-from segpl.data.splits import cases_for_test
 from segpl.evaluation.shifts import Shift, parse_shifts
 from segpl.foundation.errors import UserError
 from segpl.rundir import COST_FILE, read_plain, write_json
 from segpl.settings.run import Run
+from segpl.settings.subjects import held_out_cases_of
 from segpl.study.jobs import Job, budgets_of, seeds_of
 from segpl.study.local import run_locally
 from segpl.study.single_run import (
@@ -117,7 +117,7 @@ def probe(
     long_seconds = read_plain(long_directory / DONE_FILE)["seconds"]
     seconds_per_step = read_plain(long_directory / COST_FILE)["seconds_per_step"]
     shutil.rmtree(folder)
-    cases = cases_for_test(read_dataset(run.data), run.seed, run.test)
+    cases = held_out_cases_of(run, read_dataset(run.data))
     levels = len(shifts) / max(1, len(strongest))
     return extrapolate(short_seconds, long_seconds, seconds_per_step, run, len(cases), levels)
 

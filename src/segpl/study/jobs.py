@@ -11,7 +11,6 @@ from typing import Any
 from segpl.data import splits
 from segpl.data.cases import Dataset
 from segpl.data.layouts import read_dataset
-from segpl.data.splits import cases_for_test, training_cases
 from segpl.foundation.errors import KeyPath, UserError
 from segpl.foundation.named import Settings
 from segpl.methods import METHODS
@@ -19,6 +18,8 @@ from segpl.settings.planned import Planned
 from segpl.settings.planning import finish_run, plan_settings
 from segpl.settings.run import Run, read_yaml
 from segpl.settings.sources import preset_file, settings_for_method
+from segpl.settings.subjects import check_unlabelled, held_out_cases_of, training_cases_of
+from segpl.study.fitting import fitted_settings
 from segpl.study.schema import Budget, Entry, Phantoms, Study
 from segpl.study.yaml_source import Origins, YamlSource
 
@@ -69,7 +70,10 @@ def expand(study: Study, source: YamlSource, out: Path) -> list[Job]:
     with source.locate_errors(("data",)):
         data = _data_folder(study, out)
         dataset = read_dataset(data)
-    planner = _Planner(data, dataset, _common_settings(study, source))
+    common = common_settings(study, source)
+    if study.fit_to_data:
+        common = fitted_settings(common, study.budgets, dataset)
+    planner = _Planner(data, dataset, common)
     jobs = []
     for seed in study.seeds:
         for budget_index, budget in enumerate(study.budgets):
@@ -130,7 +134,7 @@ def _data_folder(study: Study, out: Path) -> Path:
     return study.data.resolve()
 
 
-def _common_settings(study: Study, source: YamlSource) -> Settings:
+def common_settings(study: Study, source: YamlSource) -> Settings:
     """The settings of all runs: those of the preset, updated with those of the study."""
     preset_settings: Settings = {}
     if study.preset:
@@ -163,13 +167,8 @@ def _check_hyper_parameters(hyper_parameters: Any, study: Study) -> None:
 
 def _check(run: Run, dataset: Dataset) -> None:
     """Refuse what training or scoring would refuse later."""
-    cases = training_cases(dataset, run.labelled, run.seed, run.validation, run.test)
-    if run.method.uses_unlabelled() and not cases.unlabelled:
-        raise UserError(
-            f"{run.data} leaves no unlabelled scan for {run.method.name()}: "
-            "ask for fewer labelled ones."
-        )
-    if not cases_for_test(dataset, run.seed, run.test):
+    check_unlabelled(run, training_cases_of(run, dataset))
+    if not held_out_cases_of(run, dataset):
         raise UserError(f"{run.data} has no labelled test case: add some to its test part.")
 
 

@@ -96,6 +96,11 @@ class Study:
     """Each seed draws its own split, initial weights and batches."""
     shifts: tuple[str, ...] = ()
     """In the form of `segpl evaluate --shift`."""
+    fit_to_data: bool = False
+    """Reduce `test`, then `unlabelled`, of `settings` if the data have too few subjects.
+
+    A note below the tables gives the numbers. Without it, too few subjects are an error.
+    """
     samples: PositiveInt = 1
     """How many thresholds or ensemble members a scored mask is the mean of."""
     baselines: tuple[str, ...] = ()

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import ConfigDict, NonNegativeInt, PositiveInt
 
 from segpl.data.layouts import read_dataset
-from segpl.data.splits import training_cases
 from segpl.foundation.errors import KeyPath, UserError
 from segpl.foundation.named import Settings, merged, validated
 from segpl.settings.planning import plan_run
 from segpl.settings.run import Run
+from segpl.settings.subjects import training_cases_of
 from segpl.study.schema import STRICT
 from segpl.study.yaml_source import YamlSource
 
@@ -145,7 +145,7 @@ def _within_space(where: KeyPath) -> list[KeyPath]:
 def _check_validation(run: Run) -> None:
     """Trials are compared by their validation IoU, so every run needs validation subjects."""
     dataset = read_dataset(run.data)
-    cases = training_cases(dataset, run.labelled, run.seed, run.validation, run.test)
+    cases = training_cases_of(run, dataset)
     if not cases.validation:
         raise UserError(
             f"these settings leave {run.data} without validation subjects, by which a search "

@@ -75,12 +75,3 @@ def check_split(run: Run, directory: Path, cases: TrainingCases) -> None:
             f"{directory} was started with another split, because {run.data} or segpl has changed "
             "since: start a new run."
         )
-
-
-def check_unlabelled(run: Run, cases: TrainingCases) -> None:
-    """Refuse a method that needs unlabelled scans where there are none."""
-    if run.method.uses_unlabelled() and not cases.unlabelled:
-        raise UserError(
-            f"{run.data} leaves no unlabelled scan for {run.method.name()}: add scans without a "
-            "label, ask for fewer labelled ones with --labelled, or use --method supervised."
-        )

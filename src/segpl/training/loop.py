@@ -6,24 +6,20 @@ from typing import NamedTuple
 
 import lightning
 
-from segpl.data.batches import Steps, join_steps, keep_slices
+from segpl.data.batches import Steps, join_steps, keep_crops, keep_slices
 from segpl.data.cache import Cache, default_folder
 from segpl.data.cases import Dataset, Task
 from segpl.data.layouts import read_dataset
 from segpl.data.preparation import Volume
-from segpl.data.splits import TrainingCases, training_cases
+from segpl.data.splits import TrainingCases
 from segpl.foundation.processes import ALONE, Processes, is_first
 from segpl.foundation.progress import console, format_duration
 from segpl.foundation.provenance import write_provenance
 from segpl.rundir import PROVENANCE_FILE, RUN_FILE, SPLIT_FILE, WEIGHTS_FILE, write_json
 from segpl.settings.run import Run, save_task
+from segpl.settings.subjects import check_unlabelled, training_cases_of
 from segpl.training.checkpoints import save_final_weights
-from segpl.training.checks import (
-    check_directory,
-    check_processes,
-    check_split,
-    check_unlabelled,
-)
+from segpl.training.checks import check_directory, check_processes, check_split
 from segpl.training.facts import write_final_facts, write_initial_facts
 from segpl.training.learner import Learner
 from segpl.training.pseudo_label_health import Reference, reference
@@ -39,7 +35,7 @@ class TrainingVolumes(NamedTuple):
     """Empty if the method does not use them."""
     validation: list[Volume]
     reference: Reference
-    """What the labels of whole labelled volumes hold."""
+    """What the labels hold that are learnt from."""
 
 
 def train(
@@ -63,7 +59,7 @@ def train(
     if (directory / WEIGHTS_FILE).is_file():
         return directory
     dataset = dataset or read_dataset(run.data)
-    cases = training_cases(dataset, run.labelled, run.seed, run.validation, run.test)
+    cases = training_cases_of(run, dataset)
     check_unlabelled(run, cases)
     check_split(run, directory, cases)
     volumes = _load_volumes(run, cases, dataset.task, cache or Cache(default_folder()))
@@ -85,11 +81,12 @@ def _load_volumes(run: Run, cases: TrainingCases, task: Task, cache: Cache) -> T
     unlabelled_cases = cases.unlabelled if run.method.uses_unlabelled() else ()
     unlabelled = cache.volumes(unlabelled_cases, task, run.preparation)
     validation = cache.volumes(cases.validation, task, run.preparation)
-    labels = [volume.y for volume in labelled if volume.y is not None]
-    reference_of_labels = reference(labels, run.patch)
     if run.slices:
         labelled = keep_slices(labelled, run.slices, run.seed)
-    return TrainingVolumes(labelled, unlabelled, validation, reference_of_labels)
+    if run.crops:
+        labelled = keep_crops(labelled, run.crops, run.patch, run.seed)
+    labels = [volume.y for volume in labelled if volume.y is not None]
+    return TrainingVolumes(labelled, unlabelled, validation, reference(labels, run.patch))
 
 
 def _build_learner(run: Run, volumes: TrainingVolumes, task: Task, directory: Path) -> Learner:

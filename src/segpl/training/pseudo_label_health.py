@@ -19,7 +19,7 @@ ENOUGH_PATCHES = 5
 
 
 class Reference(NamedTuple):
-    """What whole labelled volumes hold, region by region, to judge pseudo-labels by."""
+    """What the labelled volumes hold, region by region, to judge pseudo-labels by."""
 
     foreground: PerRegion
     """The foreground's share of the voxels."""

@@ -1,8 +1,11 @@
 """BRATS as its organisers ship it.
 
-One folder per case with `<case>_flair.nii.gz` and so on, perhaps below `HGG` and `LGG`.
+One folder per case with `<case>_flair.nii.gz` and so on, perhaps below `HGG` and `LGG`. Later years
+give the grades in `name_mapping.csv` instead, or not at all.
 """
 
+import csv
+from collections.abc import Mapping
 from pathlib import Path
 
 from segpl.data.cases import Case, Dataset, Region, Task
@@ -25,6 +28,8 @@ TASK = Task(
 """The paper's label fusion. A label map painted in this order has the organisers' own values."""
 
 GRADES = ("HGG", "LGG")
+GRADE_FILE = "name_mapping.csv"
+"""A table of 2019 and 2020 with a column `Grade`, and a column for the names of each year."""
 
 
 def recognises(folder: Path) -> bool:
@@ -38,7 +43,8 @@ def read(folder: Path) -> Dataset:
     The cases of the organisers' validation set have no label, so they are unlabelled.
     """
     case_folders = [subfolder for subfolder in _subfolders(folder) if _is_case(subfolder)]
-    cases = tuple(_case(case_folder) for case_folder in case_folders)
+    grades = _read_grades(folder / GRADE_FILE)
+    cases = tuple(_case(case_folder, grades) for case_folder in case_folders)
     return Dataset(
         folder=folder,
         task=TASK,
@@ -65,12 +71,33 @@ def _is_case(folder: Path) -> bool:
     return any(_find_file(folder, channel) for channel in TASK.channels)
 
 
-def _case(folder: Path) -> Case:
+def _read_grades(file: Path) -> dict[str, str]:
+    """Grades by the names that a case has had; none without the file or without the column."""
+    grades: dict[str, str] = {}
+    if not file.is_file():
+        return grades
+    with file.open(encoding="utf-8-sig", newline="") as stream:
+        for row in csv.DictReader(stream):
+            grade = row.get("Grade")
+            if grade in GRADES:
+                grades |= dict.fromkeys(row.values(), grade)
+    return grades
+
+
+def _grade(folder: Path, grades: Mapping[str, str]) -> str | None:
+    """The grade by the folder around the case, or by the table of grades; None if unknown."""
+    if folder.parent.name in GRADES:
+        return folder.parent.name
+    return grades.get(folder.name)
+
+
+def _case(folder: Path, grades: Mapping[str, str]) -> Case:
     return Case(
         name=folder.name,
         subject=folder.name,
         images=tuple(_channel_file(folder, channel) for channel in TASK.channels),
         label=_find_file(folder, "seg"),
+        grade=_grade(folder, grades),
     )
 
 
