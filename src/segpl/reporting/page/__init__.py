@@ -53,14 +53,19 @@ MAX_PICTURE_SIZE = (1600, 4000)
 """Width and height in pixels of the picture of a ranking."""
 
 
-def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
+def write_report(
+    folders: Sequence[Path], out: Path | None = None, baseline: str | None = None
+) -> Path:
     """Write a report on all runs in `folders` and return its path.
 
-    The report is written to `out`, by default to report.html in the first folder.
+    The report is written to `out`, by default to report.html in the first folder. Methods are
+    compared with `baseline`, by default with one that learns from labels only.
     Every figure and its numbers are also written as files, to the folder `report-figures` beside
     the page. For another name of the page, such as `mine.html`, the folder is `mine-figures`.
     """
     material = gather(folders)
+    if baseline is not None:
+        material = material.with_baseline(baseline)
     page = out or folders[0] / PAGE_NAME
     figures_folder = page.parent / _figures_name(page)
     best_and_worst = find_best_and_worst(material)

@@ -319,16 +319,19 @@ PICTURES = (
     Picture(
         name="temperature",
         section="uncertainty",
-        title="Confidence at three temperatures",
+        title="Probability at three temperatures",
         caption=(
-            "Confidence in the first region, with logits divided by 0.1, 1 and 15 as in the "
-            "paper. Black is a probability of 0.5; bright is confident. What stays dark at 0.1 is "
-            "truly undecided; what stays bright at 15 is very confident."
+            "Probability of the first region, with logits divided by a temperature T of 0.1, 1 "
+            "and 15 as in the paper. Red is foreground, blue is background, white is undecided. "
+            "What stays pale at 0.1 is truly undecided. At 15 all colours are pale, and the "
+            "deepest show where the model is most certain. Evaluation stores probabilities in "
+            "steps of 1/65535, which limits logits to ±11.8 and, at 15, probabilities to 0.31 to "
+            "0.69."
         ),
-        alt="Confidence maps of one slice at temperatures 0.1, 1 and 15, one row per method.",
+        alt="Probability maps of one slice at temperatures 0.1, 1 and 15, one row per method.",
         choose_cases=middle,
         draw=draw_temperatures,
-        can_show=Scan.has_probabilities,
+        can_show=Scan.has_slice_levels,
     ),
     Picture(
         name="levels",

@@ -19,6 +19,7 @@ from segpl.foundation.files import file_name
 from segpl.metrics.entropy import entropy
 from segpl.reporting.material import Material
 from segpl.reporting.run_folder import RunFolder
+from segpl.rundir import LEVELS_FILE, SliceLevels, read_slice_levels
 
 MAX_METHODS = 7
 """Methods that figures show side by side."""
@@ -86,6 +87,17 @@ class Scan:
         regions = np.moveaxis(values, -1, 0)
         return np.stack([to_screen(region, self.upwards) for region in regions])
 
+    def has_slice_levels(self) -> bool:
+        """Whether the exact probabilities of a slice are on disk for any method."""
+        return any(self.slice_levels(method) is not None for method in self.runs)
+
+    def slice_levels(self, method: str) -> SliceLevels | None:
+        """The exact probabilities of one slice as on the screen; None if they are not on disk."""
+        stored = read_slice_levels(self._measured(self.runs[method]) / LEVELS_FILE)
+        if stored is None:
+            return None
+        return stored._replace(levels=to_screen(stored.levels, self.upwards))
+
     def level_pictures(self) -> dict[str, dict[float, Path]]:
         """The stored pictures of one slice, by shift and level.
 
@@ -105,8 +117,11 @@ class Scan:
     def _level_files(self) -> Iterator[Path]:
         """Yield the pictures that the evaluation of any method stored."""
         for run in self.runs.values():
-            folder = run.scoring.measured / file_name(self.name)
-            yield from folder.glob("*=*.png")
+            yield from self._measured(run).glob("*=*.png")
+
+    def _measured(self, run: RunFolder) -> Path:
+        """The folder of the case's measurements."""
+        return run.scoring.measured / file_name(self.name)
 
 
 def to_screen(volume: FileVolume, upwards: bool) -> Shaped[np.ndarray, "Y X Z"]:
