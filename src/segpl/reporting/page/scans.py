@@ -192,11 +192,11 @@ def read_scan(material: Material, case: Case) -> Scan | None:
     y_increases = bool(label.affine[1, 1] > 0)
     upwards = y_increases and is_placed(label.affine)
     width, height, _ = spacing(label.affine)
-    grey_values = _grey_values(image.values[0])
+    grey = grey_values(image.values[0])
     true_regions = _region_bits(label.values[0], material.regions)
     return Scan(
         name=case.name,
-        image=to_screen(grey_values, upwards),
+        image=to_screen(grey, upwards),
         truth=to_screen(true_regions, upwards),
         pixel=(height, width),
         runs=runs,
@@ -219,7 +219,7 @@ def _read_voxels(file: Path) -> Shaped[np.ndarray, "..."]:
     return np.asarray(nibabel.load(file).dataobj)
 
 
-def _grey_values(values: FileVolume) -> Float[np.ndarray, "X Y Z"]:
+def grey_values(values: FileVolume) -> Float[np.ndarray, "X Y Z"]:
     """Intensities scaled to 0 (black) to 1 (white)."""
     low, high = np.percentile(values, GREY_PERCENTILES).tolist()
     contrast = max(high - low, 1e-6)
