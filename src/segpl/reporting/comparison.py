@@ -11,14 +11,15 @@ from rich.console import Console
 
 from segpl.foundation.errors import UserError
 from segpl.reporting.grammar import listed, verb
+from segpl.reporting.image_scores import image_agreement, per_image
 from segpl.reporting.label_use import label_use
 from segpl.reporting.material import Material, gather
 from segpl.reporting.metric_columns import metric_column
 from segpl.reporting.render import print_table
 from segpl.reporting.run_folder import RunFolder
-from segpl.reporting.statistics import by_size, holm, mann_whitney, per_subject
+from segpl.reporting.statistics import by_size, holm, per_subject
 from segpl.reporting.table import Column, Format, Row, Span, Table, Value, text_column
-from segpl.reporting.verdict import Verdict, pairs, verdicts
+from segpl.reporting.verdict import Verdict, verdicts
 from segpl.rundir import COST_FILE, ScoringFiles
 
 UNCERTAINTY = ("brier", "ece", "nll", "aurc")
@@ -52,7 +53,7 @@ def comparison_record(folders: Sequence[Path], baseline: str) -> dict[str, Any]:
 
 
 def _verdict_record(answer: Verdict) -> dict[str, Any]:
-    record = {"kind": answer.kind.value, "sentence": answer.sentence}
+    record: dict[str, Any] = {"kind": answer.kind.value, "sentence": answer.sentence}
     for name, value in asdict(answer.comparison).items():
         record[name] = _defined(value)
     record["bootstrap"] = [_defined(bound) for bound in answer.comparison.bootstrap]
@@ -140,8 +141,7 @@ def _images_test(images: pd.DataFrame, method: str, baseline: str) -> float | No
     """The p-value of the paper's test over images; None if a method has no table of images."""
     if not {method, baseline} <= set(images["method"]):
         return None
-    both = pairs(images, method, baseline)
-    return mann_whitney(both["method"], both["baseline"])
+    return image_agreement(per_image(images), method, baseline).mann_whitney
 
 
 def sizes_table(images: pd.DataFrame) -> Table:

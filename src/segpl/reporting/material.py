@@ -60,12 +60,17 @@ class Material:
 
     @property
     def methods(self) -> list[str]:
-        """All methods: first those that learn from labels only, then in the order of the runs."""
+        """All methods: first those that learn from labels only, then in the order of the runs.
+
+        A baseline that the user chose comes before all others.
+        """
         labels_only = self.labels_only
+        chosen = [] if self.chosen_baseline is None else [self.chosen_baseline]
         names = list(dict.fromkeys(run.method for run in self.runs))
+        names = [name for name in names if name not in chosen]
         with_labels_only = [name for name in names if name in labels_only]
         others = [name for name in names if name not in labels_only]
-        return with_labels_only + others
+        return chosen + with_labels_only + others
 
     @property
     def labels_only(self) -> set[str]:

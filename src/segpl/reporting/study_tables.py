@@ -6,8 +6,10 @@ import pandas as pd
 
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import write_text
+from segpl.reporting.image_scores import over_images
 from segpl.reporting.render import latex, markdown
 from segpl.reporting.study_numbers import (
+    HEADLINE,
     UNCERTAINTY,
     Layout,
     cells,
@@ -16,7 +18,13 @@ from segpl.reporting.study_numbers import (
     in_order,
     over_seeds,
 )
-from segpl.reporting.study_text import comparison_table, cost_table, uncertainty_table
+from segpl.reporting.study_text import (
+    IMAGES_NAME,
+    comparison_table,
+    cost_table,
+    image_table,
+    uncertainty_table,
+)
 from segpl.reporting.table import TABLE_ENDING, Table, to_json
 
 
@@ -46,6 +54,18 @@ def write_study_tables(
         cost = cost_of(costs, layout)
         files += _write(folder.parent / "cost", cost, cost_table(cost, layout))
     return files
+
+
+def write_image_table(
+    folder: Path, images: pd.DataFrame, scores: pd.DataFrame, layout: Layout
+) -> list[Path]:
+    """Write the table of scores over images, as the paper counts them, and return the files."""
+    if images.empty:
+        return []
+    numbers = in_order(over_images(images), layout)
+    subjects = over_seeds(scores[scores["metric"] == HEADLINE])
+    table = image_table(numbers, subjects, f"{layout.title}: test images", layout)
+    return _write(folder / IMAGES_NAME, numbers, table)
 
 
 def _write(stem: Path, numbers: pd.DataFrame, table: Table) -> list[Path]:

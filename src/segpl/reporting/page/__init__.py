@@ -23,6 +23,7 @@ from segpl.reporting.page.embedding import image_url, script_json
 from segpl.reporting.page.figures import draw_pictures, draw_plots
 from segpl.reporting.page.guard_summary import describe_guard
 from segpl.reporting.page.headline import make_headline
+from segpl.reporting.page.images import images_table
 from segpl.reporting.page.pictures import FALSE_NEGATIVE, FALSE_POSITIVE, TRUE_POSITIVE, TRUTH
 from segpl.reporting.page.reproducibility import describe_reproducibility
 from segpl.reporting.page.scans import MAX_METHODS, MAX_REGIONS, find_cases
@@ -101,7 +102,11 @@ def _tables(material: Material, best_and_worst: BestAndWorst) -> dict[str, list[
     """The tables of each section of the page."""
     return {
         "top": main_table(material, best_and_worst.worst_iou),
-        "accuracy": [*study_tables(material.study_tables), *region_table(material)],
+        "accuracy": [
+            *study_tables(material.study_tables),
+            *images_table(material),
+            *region_table(material),
+        ],
         "uncertainty": calibration_tables(material),
         "cost": cost_table(material),
     }

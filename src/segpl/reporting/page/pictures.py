@@ -39,6 +39,8 @@ MAX_LEVELS = 5
 """Levels of a shift that are shown beside the clean image."""
 SLICE_SIZE = 1.55
 """Inches."""
+COLOUR_BAR_WIDTH = 0.9
+"""Inches."""
 MAX_NAME = 18
 """Characters of a case's name beside its row."""
 
@@ -121,6 +123,7 @@ def draw_temperatures(scans: Sequence[Scan]) -> Figure:
             slices[method] = slice_levels
     titles = [f"T = {temperature:g}" for temperature in TEMPERATURES]
     figure, axes = _slice_grid(len(slices), ["image and truth", *titles])
+    figure.set_figwidth(figure.get_figwidth() + COLOUR_BAR_WIDTH)
     maps: list[Axes] = []
     for row, method in zip(axes, slices, strict=True):
         z, levels = slices[method]
