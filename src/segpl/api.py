@@ -222,11 +222,19 @@ def compare(runs: PathLike | Sequence[PathLike], *, baseline: str = "supervised"
     print_comparison(_paths(runs), baseline)
 
 
-def report(folders: PathLike | Sequence[PathLike], *, out: PathLike | None = None) -> Path:
-    """Write an HTML report on a run, several runs or a study, and return its file."""
+def report(
+    folders: PathLike | Sequence[PathLike],
+    *,
+    baseline: str | None = None,
+    out: PathLike | None = None,
+) -> Path:
+    """Write an HTML report on a run, several runs or a study, and return its file.
+
+    Methods are compared with `baseline`, by default with one that learns from labels only.
+    """
     from segpl.reporting.page import write_report
 
-    return write_report(_paths(folders), _path(out))
+    return write_report(_paths(folders), _path(out), baseline)
 
 
 def export(run: PathLike, format: Literal["onnx", "bundle", "nnunet"], out: PathLike) -> Path:

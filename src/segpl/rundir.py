@@ -3,16 +3,19 @@
 This module does not import torch.
 """
 
+import io
 import json
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 import yaml
+from jaxtyping import UInt16
 
 from segpl.foundation.errors import UserError
-from segpl.foundation.files import write_text
+from segpl.foundation.files import write_bytes, write_text
 
 FORMAT = 2
 """Version of the directories that are written now. segpl 0.1 wrote format 1, without a number."""
@@ -41,6 +44,8 @@ TENSORBOARD = "tensorboard"
 """Folder of the TensorBoard log."""
 TEMPERATURE_FILE = "temperature.json"
 """The temperature that was fitted on the validation subjects."""
+LEVELS_FILE = "levels.npz"
+"""Exact probabilities of one slice, in the folder of a case's measurements: see `SliceLevels`."""
 SCORES_FILE = "scores.csv"
 """Scores of the test cases, one per row."""
 RANK_FILE = "rank.csv"
@@ -53,6 +58,18 @@ RUNS_FILE = "runs.json"
 
 TEXT_COLUMNS = ("run", "method", "subject", "case", "region", "shift", "metric", "curve")
 """Columns that are always read as text: subject 007 is not subject 7; a case may be called NA."""
+
+
+class SliceLevels(NamedTuple):
+    """The probabilities of the slice of a case with most foreground, as 16-bit levels.
+
+    Level 65535 is probability 1. Probabilities of whole volumes are stored in per cent, which is
+    too coarse for logits; levels of whole volumes would be a hundred times larger.
+    """
+
+    z: int
+    """The index of the slice."""
+    levels: UInt16[np.ndarray, "X Y K"]
 
 
 class ScoringFiles(NamedTuple):
@@ -146,6 +163,21 @@ def read_table(file: Path) -> pd.DataFrame:
         na_values={"value": [""], "labelled": [""]},
         float_precision="round_trip",
     )
+
+
+def write_slice_levels(file: Path, slice_levels: SliceLevels) -> None:
+    """Write the exact probabilities of a slice."""
+    stream = io.BytesIO()
+    np.savez_compressed(stream, z=slice_levels.z, levels=slice_levels.levels)
+    write_bytes(file, stream.getvalue())
+
+
+def read_slice_levels(file: Path) -> SliceLevels | None:
+    """What `write_slice_levels` wrote; None if there is no file."""
+    if not file.is_file():
+        return None
+    with np.load(file) as arrays:
+        return SliceLevels(int(arrays["z"]), arrays["levels"])
 
 
 def scoring_suffix(run: Path) -> str | None:

@@ -102,6 +102,18 @@ def test_compare_prints_a_verdict(runs, capsys):
     assert "segpl-em" in capsys.readouterr().out
 
 
+def test_compare_prints_json(runs, capsys):
+    call("compare", runs, "--json")
+    comparison = json.loads(capsys.readouterr().out)
+    assert [verdict["method"] for verdict in comparison["verdicts"]] == ["segpl-em"]
+
+
+def test_report_compares_with_the_baseline_that_is_asked_for(runs, tmp_path):
+    page = tmp_path / "page.html"
+    call("report", runs, "--baseline", "segpl-em", "--out", page)
+    assert "than segpl-em training" in page.read_text(encoding="utf-8")
+
+
 def test_report_writes_one_page(runs, tmp_path):
     page = tmp_path / "page.html"
     call("report", runs, "--out", page)

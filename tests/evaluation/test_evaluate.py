@@ -20,7 +20,7 @@ from segpl.foundation.errors import UserError
 from segpl.inference.temperature import fitted_temperature
 from segpl.metrics.overlap import iou
 from segpl.metrics.surface import surface_scores
-from segpl.rundir import read_table
+from segpl.rundir import read_slice_levels, read_table
 from segpl.settings.planning import plan_run
 from segpl.settings.run import read_run
 from segpl.training.loop import train
@@ -63,6 +63,21 @@ def spy_on(monkeypatch, name):
 
     monkeypatch.setattr(Evaluator, name, recorded)
     return calls
+
+
+def test_the_exact_probabilities_of_the_fullest_slice_are_saved(directory):
+    evaluate(directory)
+    dataset = read_dataset(read_run(directory).data)
+    for case in dataset.test:
+        truth = load_truth(case, dataset.task).y
+        file = directory / "probabilities" / f"{case.name}.nii.gz"
+        per_cent = np.asarray(nibabel.load(file).dataobj)
+        stored = read_slice_levels(directory / "evaluation" / case.name / "levels.npz")
+        assert stored.z == int(truth.any(0).sum((0, 1)).argmax())
+        assert stored.levels.dtype == np.uint16
+        p = stored.levels / 65535
+        np.testing.assert_allclose(100 * p, per_cent[:, :, stored.z], atol=0.5001)
+        assert len(np.unique(stored.levels)) > len(np.unique(per_cent))
 
 
 def test_scores_are_those_of_the_saved_masks(directory):

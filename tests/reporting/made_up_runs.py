@@ -13,12 +13,15 @@ from segpl.foundation.files import file_name, write_nifti, write_text
 from segpl.rundir import (
     COST_FILE,
     FACTS_FILE,
+    LEVELS_FILE,
     LOG_FILE,
     PROVENANCE_FILE,
     RUN_FILE,
     SPLIT_FILE,
     TASK_FILE,
+    SliceLevels,
     scoring_files,
+    write_slice_levels,
 )
 
 STRANGE = ("<script>document.title='run'</script>", 'quote"d & a/b', "Fall_Ä 患者 $x^$")
@@ -230,6 +233,10 @@ def _write_volumes(folder: Path, cases, seed) -> None:
         name = f"{file_name(case)}.nii.gz"
         write_nifti(files.probabilities / name, p, AFFINE)
         write_nifti(files.masks / name, mask, AFFINE)
+        # No level is 0 or 65535, so every logit is finite.
+        levels = 655 * np.clip(p[:, :, 2], 1, 99).astype(np.uint16)
+        levels_file = files.measured / file_name(case) / LEVELS_FILE
+        write_slice_levels(levels_file, SliceLevels(2, levels))
 
 
 def _write_shifted_pictures(folder: Path, case, shifts) -> None:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from segpl.foundation.errors import UserError
-from segpl.reporting.comparison import print_comparison, uncertainty
+from segpl.reporting.comparison import comparison_record, print_comparison, uncertainty
 from segpl.reporting.material import gather
 from segpl.rundir import COST_FILE, FACTS_FILE, RUN_FILE, RUNS_FILE, SPLIT_FILE, scoring_files
 
@@ -93,6 +93,34 @@ def test_the_verdict_comes_first_and_the_numbers_behind_it_follow(runs, capsys):
     assert "below 0.1" in printed
     assert "2-4" in printed
     assert "Brier" in printed
+
+
+def test_the_record_of_a_comparison_is_json_with_the_same_verdict(runs, capsys):
+    print_comparison([runs], "supervised")
+    printed = capsys.readouterr().out
+    record = json.loads(json.dumps(comparison_record([runs], "supervised"), allow_nan=False))
+    assert record["baseline"] == "supervised"
+    (verdict,) = record["verdicts"]
+    assert verdict["sentence"] in printed
+    assert verdict["kind"] in ("helps", "hurts", "inconclusive")
+    assert verdict["method"] == "segpl"
+    assert [verdict["low"], verdict["effect"]] == pytest.approx([10, 10])
+
+
+def test_an_undefined_number_of_a_comparison_is_null(runs):
+    files = [runs / "segpl-0", runs / "supervised-0"]
+    for run in files:
+        rows = pd.read_csv(run / "scores.csv")
+        rows[rows["subject"] == "s0"].to_csv(run / "scores.csv", index=False)
+    (verdict,) = comparison_record(files, "supervised")["verdicts"]
+    assert verdict["low"] is None
+    assert verdict["p_corrected"] is None
+    assert verdict["bootstrap"] == [None, None]
+
+
+def test_an_unknown_baseline_is_refused_with_a_suggestion(runs):
+    with pytest.raises(UserError, match=r"baseline segpll: .* Did you mean 'segpl'\?"):
+        print_comparison([runs], "segpll")
 
 
 def test_labelled_subjects_beyond_the_budget_are_reported_once(runs, capsys):

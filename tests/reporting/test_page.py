@@ -17,6 +17,7 @@ from segpl.foundation.errors import UserError
 from segpl.reporting.material import gather
 from segpl.reporting.page import write_report
 from segpl.reporting.page.catalogue import PICTURES, PLOTS
+from segpl.reporting.page.cost import accuracy_and_cost, draw_accuracy_and_cost
 from segpl.reporting.table import Column, Format, Table, text_column, to_json
 from segpl.rundir import RUNS_FILE
 
@@ -42,6 +43,10 @@ def study(tmp_path_factory):
         for seed in (0, 1):
             name = f"{method}_2-labelled_seed{seed}_abcd"
             run_folder(runs / name, data, method, seed, shifts=SHIFTS)
+    # Another alpha, so that there is something to ablate.
+    settings_file = runs / "segpl_2-labelled_seed1_abcd" / "run.yaml"
+    settings = settings_file.read_text(encoding="utf-8")
+    settings_file.write_text(settings.replace("alpha: 0.05", "alpha: 0.1"), encoding="utf-8")
     shutil.copy(runs / RUN / "scores.csv", runs / RUN / "scores-5-samples.csv")
     failed = runs / "segpl_2-labelled_seed2_abcd"
     shutil.copytree(runs / RUN, failed, ignore=shutil.ignore_patterns("*.csv"))
@@ -108,6 +113,53 @@ def test_the_baseline_is_the_first_row(page):
 def test_the_page_gives_a_verdict(page):
     assert "segpl is" in page.text
     assert "than supervised training at 2 labelled subjects" in page.text
+
+
+def test_a_baseline_can_be_chosen(study, tmp_path):
+    page = ParsedPage(write_report([study], tmp_path / "page.html", baseline="segpl"))
+    assert "supervised is" in page.text
+    assert "than segpl training at 2 labelled subjects" in page.text
+    _, *rows = page.tables["Main scores"]
+    assert [row[1] for row in rows] == ["segpl", "supervised"]
+    titles, *_ = page.tables["Cost of training and prediction"]
+    assert "× segpl" in titles
+    assert f"segpl report {study} --baseline segpl" in page.text
+    differences = pd.read_csv(tmp_path / "page-figures" / "image-differences.csv")
+    assert set(differences["baseline"]) == {"segpl"}
+
+
+def test_an_unknown_baseline_is_refused_with_a_suggestion(study):
+    sentence = (
+        "No run here uses the baseline supervisd: train one with it, or choose among supervised "
+        "and segpl. Did you mean 'supervised'?"
+    )
+    with pytest.raises(UserError) as error:
+        write_report([study], baseline="supervisd")
+    assert str(error.value) == sentence
+
+
+def test_the_scores_over_images_are_beside_those_over_subjects(study, page):
+    titles, *rows = page.tables["IoU over test images"]
+    (row,) = [row for row in rows if row[1] == "segpl"]
+    cells = dict(zip(titles, row, strict=True))
+    tables = [pd.read_csv(file) for file in study.glob("runs/segpl_*abcd/images.csv")]
+    images = pd.concat(tables).groupby(["case", "image"])["value"].mean()
+    assert cells["IoU % per image"] == f"{100 * images.mean():.1f} ± {100 * images.std():.1f}"
+    iou = seed_means(study, "segpl", "iou")
+    assert cells["IoU % per subject"] == f"{100 * mean(iou):.1f} ± {100 * stdev(iou):.1f}"
+    assert cells["images"] == str(len(images))
+
+
+def test_accuracy_is_plotted_over_the_number_of_parameters(study):
+    numbers = accuracy_and_cost(gather([study])).set_index("run")
+    assert set(numbers["parameters_k"]) == {5.0}
+    iou = [100 * value for value in seed_means(study, "segpl", "iou")]
+    assert [numbers.loc[RUN, "iou"]] == pytest.approx(iou[:1])
+    rows = numbers.loc[[RUN]].assign(budget=pd.Categorical(["2 labelled"]))
+    rows["method"] = pd.Categorical(rows["method"], ["supervised", "segpl"])
+    figure = draw_accuracy_and_cost(rows, "parameters_k", "parameters, thousands")
+    (points,) = figure.axes[0].collections
+    np.testing.assert_allclose(points.get_offsets(), [[5.0, iou[0]]])
 
 
 def test_failed_runs_are_named_with_their_reason(page):

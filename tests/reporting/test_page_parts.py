@@ -4,13 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from made_up_runs import SHAPE, run_folder
+from made_up_runs import SHAPE, data_folder, run_folder
 
 from segpl.reporting.material import gather
 from segpl.reporting.page.embedding import script_json
-from segpl.reporting.page.pictures import confidence
+from segpl.reporting.page.pictures import draw_temperatures, scaled_probability
 from segpl.reporting.page.reproducibility import differing_settings, flatten_settings
-from segpl.reporting.page.scans import largest_entropy
+from segpl.reporting.page.scans import find_cases, largest_entropy, read_scan
 from segpl.reporting.page.training_curves import (
     draw_threshold_inference,
     prior_moments,
@@ -18,6 +18,7 @@ from segpl.reporting.page.training_curves import (
     thresholds,
 )
 from segpl.reporting.page.viewer import contact_sheet
+from segpl.rundir import LEVELS_FILE, read_slice_levels, scoring_files
 
 
 def test_json_cannot_end_its_script_element():
@@ -42,14 +43,44 @@ def test_the_entropy_of_a_voxel_is_that_of_its_least_certain_region():
     assert largest_entropy(per_cent) == pytest.approx([0, 1, 0.811278, 0.468996], abs=1e-4)
 
 
-def test_confidence_at_temperature_1_is_the_probability_of_the_likelier_answer():
-    per_cent = np.array([50, 80, 20], np.uint8)
-    assert confidence(per_cent, 1.0) == pytest.approx([0.5, 0.8, 0.8])
+LEVELS = np.array([13107, 52428, 65469, 65535], np.uint16)
+"""Probabilities of 0.2, 0.8, 0.999 (odds of 992) and 1."""
+
+
+def test_temperature_1_leaves_probabilities_as_they_are():
+    assert scaled_probability(LEVELS, 1.0) == pytest.approx([0.2, 0.8, 0.999, 1.0], abs=1e-5)
 
 
 def test_temperature_2_takes_the_square_root_of_the_odds():
-    per_cent = np.array([50, 80, 20], np.uint8)  # odds of 4 become odds of 2
-    assert confidence(per_cent, 2.0) == pytest.approx([0.5, 2 / 3, 2 / 3])
+    # The odds of the last level are those of half a step from 1: 131069.
+    odds = np.array([0.5, 2, (65469 / 66) ** 0.5, 131069**0.5])
+    assert scaled_probability(LEVELS, 2.0) == pytest.approx(odds / (1 + odds))
+
+
+def test_temperature_15_still_tells_confident_voxels_apart():
+    p = scaled_probability(LEVELS, 15.0)
+    assert p == pytest.approx([0.4769, 0.5231, 0.6130, 0.6869], abs=1e-4)
+
+
+def test_the_figure_of_temperatures_plots_the_stored_levels_with_a_colour_bar(tmp_path):
+    data = data_folder(tmp_path / "data", cases=("a",))
+    run = run_folder(tmp_path / "run", data, cases=("a",))
+    material = gather([run])
+    cases, _ = find_cases(material, ["a"])
+    scan = read_scan(material, cases["a"])
+    figure = draw_temperatures([scan])
+    _, *maps, colour_bar = figure.axes
+    stored = read_slice_levels(scoring_files(run).measured / "a" / LEVELS_FILE)
+    p = stored.levels[..., 0].T / 65535
+    if scan.upwards:
+        p = p[::-1]
+    logit = np.log(p / (1 - p))
+    for axis, temperature in zip(maps, (0.1, 1, 15), strict=True):
+        (shown,) = axis.images
+        expected = 1 / (1 + np.exp(-logit / temperature))
+        np.testing.assert_allclose(shown.get_array(), expected, atol=1e-9)
+        assert shown.get_clim() == (0, 1)
+    assert colour_bar.get_ylabel() == "probability"
 
 
 CATEGORICAL = {"name": "categorical", "thresholds": [0.2, 0.4]}

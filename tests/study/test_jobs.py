@@ -8,6 +8,8 @@ import pytest
 from study_files import replace_text
 
 from segpl.foundation.errors import UserError
+from segpl.reporting.page.ablations import find_curves
+from segpl.reporting.run_folder import find_runs
 from segpl.settings.run import read_yaml
 from segpl.settings.sources import preset_file
 from segpl.study.fitting import data_notes
@@ -134,6 +136,7 @@ def crowd(tumours, tmp_path_factory):
 
 
 RUNS = {"brats": 90, "carve": 120, "robustness": 30, "uncertainty": 15, "ablations": 95, "demo": 12}
+RUNS = {"brats": 90, "carve": 60, "robustness": 30, "uncertainty": 15, "ablations": 195, "demo": 12}
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -141,6 +144,29 @@ def test_the_studies_that_come_with_segpl_can_be_expanded(name, crowd, tmp_path)
     study, source = read_study(STUDIES / f"{name}.yaml", crowd)
     jobs = expand(study, source, tmp_path)
     assert len(jobs) == len({job.name for job in jobs}) == RUNS[name]
+
+
+def test_the_ablations_form_the_curves_of_the_paper(crowd, tmp_path):
+    study, source = read_study(STUDIES / "ablations.yaml", crowd)
+    one_seed = replace(study, seeds=study.seeds[:1])
+    for job in expand(one_seed, source, tmp_path):
+        job.directory(tmp_path).mkdir(parents=True)
+        job.run.save(job.directory(tmp_path))
+    values = {}
+    for curve in find_curves(find_runs(tmp_path)):
+        method = curve.others["method.name"]
+        values[curve.setting, method] = sorted(curve.runs)
+    rates = [0.001, 0.003, 0.01, 0.03, 0.1]
+    assert values == {
+        ("learning_rate", "segpl"): rates,
+        ("learning_rate", "supervised"): rates,
+        ("learning_rate", "self-loop"): rates,
+        ("learning_rate", "fixmatch"): rates,
+        ("learning_rate", "cps"): rates,
+        ("method.alpha", "segpl"): [0, 0.005, 0.01, 0.05, 0.1, 0.5, 1],
+        ("method.warm_up", "segpl"): [0, 0.1, 0.2, 0.4, 0.8],
+        ("ratio", "segpl"): [1, 2, 4, 5, 10],
+    }
 
 
 @pytest.mark.parametrize("name", ["brats", "carve"])

@@ -1,5 +1,6 @@
 """`segpl compare`."""
 
+import json as json_module
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +18,13 @@ def compare(
     baseline: Annotated[
         str, typer.Option(metavar="METHOD", help="Method to compare with.")
     ] = "supervised",
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
 ) -> None:
     """Answer whether the unlabelled scans helped: methods against a baseline, subject by subject."""
-    api.compare(runs, baseline=baseline)
-    show_next(["segpl", "report", *runs])
+    if json:
+        from segpl.reporting.comparison import comparison_record
+
+        print(json_module.dumps(comparison_record(runs, baseline), indent=2, allow_nan=False))
+    else:
+        api.compare(runs, baseline=baseline)
+        show_next(["segpl", "report", *runs])

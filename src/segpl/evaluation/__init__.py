@@ -15,7 +15,7 @@ from segpl.evaluation.held_out import find_test_cases
 from segpl.evaluation.measurements import Measurements, Tables
 from segpl.evaluation.shifts import Clean, Shift
 from segpl.foundation.errors import UserError
-from segpl.foundation.files import file_name, write_text
+from segpl.foundation.files import write_text
 from segpl.foundation.progress import console, track
 from segpl.inference.predictor import load
 from segpl.inference.temperature import read_temperature, save_temperature
@@ -90,12 +90,11 @@ def _suffix(data: Path | None, samples: int) -> str:
 
 
 def _output_paths(files: ScoringFiles, cases: Sequence[Case]) -> OutputPaths:
-    pictured_case = min(case.name for case in cases)
     return OutputPaths(
         masks=files.masks,
         probabilities=files.probabilities,
-        pictures=files.measured / file_name(pictured_case),
-        pictured_case=pictured_case,
+        measured=files.measured,
+        pictured_case=min(case.name for case in cases),
     )
 
 

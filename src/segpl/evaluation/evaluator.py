@@ -27,7 +27,12 @@ from segpl.evaluation.case_scores import (
     score_rows,
 )
 from segpl.evaluation.measurements import Tables
-from segpl.evaluation.saving import save_mask, save_probabilities, save_slice
+from segpl.evaluation.saving import (
+    save_mask,
+    save_probabilities,
+    save_slice,
+    save_slice_levels,
+)
 from segpl.evaluation.shifts import Clean, Shift
 from segpl.foundation.files import file_name
 from segpl.foundation.progress import track
@@ -37,6 +42,7 @@ from segpl.inference.predictor import MapOptions, Predictor, to_scan_grid
 from segpl.inference.temperature import fit_temperature
 from segpl.inference.windows import predict_volume
 from segpl.metrics.calibration import mistakes, reliability
+from segpl.rundir import LEVELS_FILE
 
 
 @dataclass(frozen=True)
@@ -47,10 +53,10 @@ class OutputPaths:
     """Folder for the masks of the clean images."""
     probabilities: Path
     """Folder for the probabilities of the clean images."""
-    pictures: Path
-    """Folder for pictures of one case under each shift."""
+    measured: Path
+    """Folder with a folder for each case: exact probabilities of a slice, and pictures."""
     pictured_case: str
-    """The name of that case."""
+    """The name of the case with pictures under each shift."""
 
 
 @dataclass
@@ -132,6 +138,8 @@ class Evaluator:
         regions = self.predictor.task.regions
         save_mask(self.outputs.masks / name, found_masks, regions, truth.affine)
         save_probabilities(self.outputs.probabilities / name, p, truth.affine)
+        levels_file = self.outputs.measured / file_name(case.name) / LEVELS_FILE
+        save_slice_levels(levels_file, p, truth.y)
 
     def _predict_maps(
         self,
@@ -146,7 +154,8 @@ class Evaluator:
             return loaded.clean_maps, loaded.truth
         x = self._shifted(case, loaded.prepared, shift)
         if case.name == self.outputs.pictured_case:
-            file = self.outputs.pictures / f"{shift.name}={shift.level:g}.png"
+            folder = self.outputs.measured / file_name(case.name)
+            file = folder / f"{shift.name}={shift.level:g}.png"
             save_slice(file, x, loaded.prepared.x, loaded.truth.y)
         started = time.perf_counter()
         maps_on_network_grid = self.predictor.maps(x, MapOptions(self.samples, temperatures))

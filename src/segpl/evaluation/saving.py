@@ -11,6 +11,8 @@ from torch import Tensor
 from segpl.data.cases import Region
 from segpl.foundation.files import write_bytes, write_nifti
 from segpl.inference.label_map import merge_regions
+from segpl.inference.levels import to_levels
+from segpl.rundir import SliceLevels, write_slice_levels
 
 Affine = Float[np.ndarray, "4 4"]
 
@@ -32,6 +34,15 @@ def save_probabilities(file: Path, p: Float[Tensor, "K X Y Z"], affine: Affine) 
     """
     per_cent = (100 * p).round().byte()
     write_nifti(file, per_cent.permute(1, 2, 3, 0).numpy(), affine)
+
+
+def save_slice_levels(
+    file: Path, p: Float[Tensor, "K X Y Z"], truth: Bool[Tensor, "K X Y Z"]
+) -> None:
+    """Write the exact probabilities of the slice with most foreground."""
+    z = _slice_with_most_foreground(truth, slices=p.shape[-1])
+    levels = to_levels(p[..., z].permute(1, 2, 0))
+    write_slice_levels(file, SliceLevels(z, levels))
 
 
 def save_slice(

@@ -1,7 +1,8 @@
 """Scored runs side by side on the terminal: the verdict, and the numbers that it is based on."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,15 @@ from rich.console import Console
 
 from segpl.foundation.errors import UserError
 from segpl.reporting.grammar import listed, verb
+from segpl.reporting.image_scores import image_agreement, per_image
 from segpl.reporting.label_use import label_use
 from segpl.reporting.material import Material, gather
 from segpl.reporting.metric_columns import metric_column
 from segpl.reporting.render import print_table
 from segpl.reporting.run_folder import RunFolder
-from segpl.reporting.statistics import by_size, holm, mann_whitney, per_subject
+from segpl.reporting.statistics import by_size, holm, per_subject
 from segpl.reporting.table import Column, Format, Row, Span, Table, Value, text_column
-from segpl.reporting.verdict import Verdict, pairs, verdicts
+from segpl.reporting.verdict import Verdict, verdicts
 from segpl.rundir import COST_FILE, ScoringFiles
 
 UNCERTAINTY = ("brier", "ece", "nll", "aurc")
@@ -30,18 +32,12 @@ IMAGES_ARE_NOT_INDEPENDENT = (
 def print_comparison(folders: Sequence[Path], baseline: str) -> None:
     """Print the verdict on every method, then the tests, the scores by size, and calibration."""
     console = Console(soft_wrap=True)
-    material = _without_unscored(gather(folders), console)
-    answers = verdicts(
-        material.scores,
-        baseline,
-        labels_only=material.labels_only,
-        unknown_use=material.unknown_use,
-    )
+    material, left_out = _scored_material(folders, baseline)
+    for sentence in left_out:
+        console.print(sentence, markup=False)
+    answers = _verdicts(material, baseline)
     sentences = [answer.sentence for answer in answers]
-    sentences += material.unknown_use_notes
-    sentences += material.setting_differences
-    sentences += label_use(material.runs)
-    for sentence in sentences:
+    for sentence in [*sentences, *_notes(material)]:
         console.print(sentence, highlight=False, markup=False)
     console.print()
     print_table(tests_table(answers, material.images, baseline))
@@ -49,11 +45,51 @@ def print_comparison(folders: Sequence[Path], baseline: str) -> None:
     print_table(uncertainty_table(uncertainty(material.runs)))
 
 
-def _without_unscored(material: Material, console: Console) -> Material:
-    """The material without runs that have no scores; they are named on the console."""
+def comparison_record(folders: Sequence[Path], baseline: str) -> dict[str, Any]:
+    """The same verdicts as plain data for JSON; an undefined number is None."""
+    material, left_out = _scored_material(folders, baseline)
+    records = [_verdict_record(answer) for answer in _verdicts(material, baseline)]
+    return {"baseline": baseline, "verdicts": records, "notes": [*left_out, *_notes(material)]}
+
+
+def _verdict_record(answer: Verdict) -> dict[str, Any]:
+    record: dict[str, Any] = {"kind": answer.kind.value, "sentence": answer.sentence}
+    for name, value in asdict(answer.comparison).items():
+        record[name] = _defined(value)
+    record["bootstrap"] = [_defined(bound) for bound in answer.comparison.bootstrap]
+    record["p_corrected"] = _defined(answer.p)
+    return record
+
+
+def _defined(value: Any) -> Any:
+    """None instead of NaN, which JSON does not have."""
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _verdicts(material: Material, baseline: str) -> list[Verdict]:
+    return verdicts(
+        material.scores,
+        baseline,
+        labels_only=material.labels_only,
+        unknown_use=material.unknown_use,
+    )
+
+
+def _notes(material: Material) -> list[str]:
+    """What a reader must know to judge the verdicts."""
+    return [
+        *material.unknown_use_notes,
+        *material.setting_differences,
+        *label_use(material.runs),
+    ]
+
+
+def _scored_material(folders: Sequence[Path], baseline: str) -> tuple[Material, list[str]]:
+    """The runs that have scores, and a sentence on those that have none."""
+    material = gather(folders).with_baseline(baseline)
     unscored = material.unscored
     if not unscored:
-        return material
+        return material, []
     names = listed([run.name for run in unscored])
     have = verb(len(unscored), "has", "have")
     if len(unscored) == len(material.runs):
@@ -61,9 +97,8 @@ def _without_unscored(material: Material, console: Console) -> Material:
             f"{names} {have} no scores: make them with segpl evaluate {unscored[0].folder}."
         )
     are = verb(len(unscored), "is", "are")
-    console.print(f"{names} {have} no scores and {are} left out.", markup=False)
     scored = [run for run in material.runs if run not in unscored]
-    return replace(material, runs=scored)
+    return replace(material, runs=scored), [f"{names} {have} no scores and {are} left out."]
 
 
 def tests_table(answers: Sequence[Verdict], images: pd.DataFrame, baseline: str) -> Table:
@@ -106,8 +141,7 @@ def _images_test(images: pd.DataFrame, method: str, baseline: str) -> float | No
     """The p-value of the paper's test over images; None if a method has no table of images."""
     if not {method, baseline} <= set(images["method"]):
         return None
-    both = pairs(images, method, baseline)
-    return mann_whitney(both["method"], both["baseline"])
+    return image_agreement(per_image(images), method, baseline).mann_whitney
 
 
 def sizes_table(images: pd.DataFrame) -> Table:

@@ -11,6 +11,8 @@ from typing import Any
 import pandas as pd
 
 from segpl.foundation.errors import UserError
+from segpl.foundation.suggestions import suggest
+from segpl.reporting.grammar import listed
 from segpl.reporting.run_folder import RunFolder, find_runs
 from segpl.reporting.table import TABLE_ENDING
 from segpl.reporting.verdict import DEFAULT_BASELINE
@@ -53,15 +55,22 @@ class Material:
     """Tables of a study that exist only as Markdown, because an earlier version wrote them."""
     regions: Sequence[Mapping[str, Any]] = field(default_factory=list)
     """The regions of the task, as task.yaml lists them."""
+    chosen_baseline: str | None = None
+    """The method that the user wants the others to be compared with."""
 
     @property
     def methods(self) -> list[str]:
-        """All methods: first those that learn from labels only, then in the order of the runs."""
+        """All methods: first those that learn from labels only, then in the order of the runs.
+
+        A baseline that the user chose comes before all others.
+        """
         labels_only = self.labels_only
+        chosen = [] if self.chosen_baseline is None else [self.chosen_baseline]
         names = list(dict.fromkeys(run.method for run in self.runs))
+        names = [name for name in names if name not in chosen]
         with_labels_only = [name for name in names if name in labels_only]
         others = [name for name in names if name not in labels_only]
-        return with_labels_only + others
+        return chosen + with_labels_only + others
 
     @property
     def labels_only(self) -> set[str]:
@@ -82,14 +91,26 @@ class Material:
 
     @property
     def baseline(self) -> str | None:
-        """The method that the others are compared with: one that learns from labels only.
+        """The method that the others are compared with.
 
-        The default baseline is preferred. None if no method is known to learn from labels only.
+        By default it is one that learns from labels only, and the default baseline is preferred.
+        None if no method is known to learn from labels only.
         """
+        if self.chosen_baseline is not None:
+            return self.chosen_baseline
         candidates = [name for name in self.methods if name in self.labels_only]
         if DEFAULT_BASELINE in candidates or DEFAULT_BASELINE in self.unknown_use:
             return DEFAULT_BASELINE
         return candidates[0] if candidates else None
+
+    def with_baseline(self, baseline: str) -> "Material":
+        """The same material with a baseline that the user chose among the methods."""
+        if baseline not in self.methods:
+            raise UserError(
+                f"No run here uses the baseline {baseline}: train one with it, or choose among "
+                f"{listed(self.methods)}.{suggest(baseline, self.methods)}"
+            )
+        return replace(self, chosen_baseline=baseline)
 
     @property
     def setting_differences(self) -> list[str]:

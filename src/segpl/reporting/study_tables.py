@@ -6,9 +6,11 @@ import pandas as pd
 
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import write_text
+from segpl.reporting.image_scores import over_images
 from segpl.reporting.paper_layout import paper_layout_table
 from segpl.reporting.render import latex, markdown
 from segpl.reporting.study_numbers import (
+    HEADLINE,
     UNCERTAINTY,
     Layout,
     cells,
@@ -17,7 +19,13 @@ from segpl.reporting.study_numbers import (
     in_order,
     over_seeds,
 )
-from segpl.reporting.study_text import comparison_table, cost_table, uncertainty_table
+from segpl.reporting.study_text import (
+    IMAGES_NAME,
+    comparison_table,
+    cost_table,
+    image_table,
+    uncertainty_table,
+)
 from segpl.reporting.table import TABLE_ENDING, Table, to_json
 
 
@@ -51,6 +59,18 @@ def write_study_tables(
         table = paper_layout_table(compared, cost, layout)
         files += _write_table(folder.parent / "paper", table)
     return files
+
+
+def write_image_table(
+    folder: Path, images: pd.DataFrame, scores: pd.DataFrame, layout: Layout
+) -> list[Path]:
+    """Write the table of scores over images, as the paper counts them, and return the files."""
+    if images.empty:
+        return []
+    numbers = in_order(over_images(images), layout)
+    subjects = over_seeds(scores[scores["metric"] == HEADLINE])
+    table = image_table(numbers, subjects, f"{layout.title}: test images", layout)
+    return _write(folder / IMAGES_NAME, numbers, table)
 
 
 def _write(stem: Path, numbers: pd.DataFrame, table: Table) -> list[Path]:

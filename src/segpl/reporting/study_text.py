@@ -5,7 +5,14 @@ from collections.abc import Sequence
 import pandas as pd
 
 from segpl.reporting.metric_columns import metric_column
-from segpl.reporting.study_numbers import HEADLINE, UNCERTAINTY, WITH_BACKGROUND, Layout
+from segpl.reporting.study_numbers import (
+    CELL,
+    HEADLINE,
+    UNCERTAINTY,
+    WITH_BACKGROUND,
+    Layout,
+    PaperScores,
+)
 from segpl.reporting.table import Column, Format, Row, Spread, Table, Value, text_column
 
 AVERAGING = (
@@ -20,6 +27,21 @@ SELECTION = (
 TEST = (
     "p is the p-value of Wilcoxon's signed-rank test over subjects (seeds averaged) against the "
     "best baseline at the same budget. It is not corrected for the number of tests."
+)
+IMAGES_NAME = "images"
+"""Name of the files of the table of images."""
+IMAGES = (
+    "Images are slices where the network sees slices, and otherwise adjacent crops of the patch's "
+    "size. The paper has 3433 slices of BRATS, and of CARVE 479 crops of 176 x 176 x 3, which are "
+    "1437 slices."
+)
+IMAGE_AVERAGING = (
+    "Per image: mean ± standard deviation over images. The regions of an image are averaged first, "
+    "then its seeds. Images that are empty in truth and mask are undefined and left out."
+)
+SUBJECT_AVERAGING = (
+    "Per subject: mean ± standard deviation over seeds of the mean over test subjects. A subject "
+    "with many images counts as much as one with few, so the two means differ."
 )
 FOUR_DIGITS = ".4g"
 COST_COLUMNS = {
@@ -90,6 +112,46 @@ def uncertainty_table(numbers: pd.DataFrame, layout: Layout) -> Table:
 def _uncertainty_row(row: pd.Series) -> Row:
     scores = [_mean_and_deviation(row, metric) for metric in UNCERTAINTY]
     return [*_names(row), *scores, *_counts(row)]
+
+
+def image_table(
+    numbers: pd.DataFrame, subjects: pd.DataFrame, title: str, layout: Layout | None = None
+) -> Table:
+    """The scores of `over_images`, beside the IoU over subjects (`over_seeds`) and the paper's."""
+    columns = [
+        text_column("labelled"),
+        text_column("method"),
+        metric_column(HEADLINE, title="IoU % per image"),
+        metric_column(WITH_BACKGROUND, title="with background %", ranked=False),
+        metric_column(HEADLINE, title="IoU % per subject"),
+    ]
+    notes = [IMAGES, IMAGE_AVERAGING, SUBJECT_AVERAGING]
+    paper: PaperScores = layout.paper_scores if layout else {}
+    if layout and paper:
+        columns.append(Column("paper: IoU %", Format(".2f")))
+        notes.append(f"The paper's figures are its own ({layout.paper}).")
+    columns += [Column("images"), Column("undefined"), Column("seeds")]
+    of_subjects = subjects[subjects["shift"] == "clean"][[*CELL, "mean", "std"]]
+    renamed = of_subjects.rename(columns={"mean": "subject_mean", "std": "subject_std"})
+    groups = []
+    for _, rows in numbers.merge(renamed, "left", on=CELL).groupby("budget", sort=False):
+        groups.append([_image_row(row, paper) for _, row in rows.iterrows()])
+    return Table(title, columns, groups, notes, marks_best=True)
+
+
+def _image_row(row: pd.Series, paper: PaperScores) -> Row:
+    budget, method = _names(row)
+    cells: list[Value] = [
+        budget,
+        method,
+        _mean_and_deviation(row, HEADLINE),
+        _mean_and_deviation(row, WITH_BACKGROUND),
+        _mean_and_deviation(row, "subject"),
+    ]
+    if paper:
+        mean_and_deviation = paper.get(budget, {}).get(method)
+        cells.append(Spread(*mean_and_deviation) if mean_and_deviation else None)
+    return [*cells, int(row["images"]), int(row["undefined"]), int(row["seeds"])]
 
 
 def cost_table(numbers: pd.DataFrame, layout: Layout) -> Table:

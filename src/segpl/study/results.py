@@ -52,18 +52,31 @@ def _label_use(jobs: Sequence[Job], out: Path) -> list[str]:
 
 def scores(jobs: Sequence[Job], evaluation: Evaluation, out: Path) -> pd.DataFrame:
     """The scores of all finished runs under the requested shifts, with the labels of the study."""
+    table = _finished_tables(jobs, evaluation, out, "scores")
+    return table if table.empty else _with_requested_shifts(table, evaluation)
+
+
+def images(jobs: Sequence[Job], evaluation: Evaluation, out: Path) -> pd.DataFrame:
+    """The scores of single images of all finished runs, with the labels of the study."""
+    return _finished_tables(jobs, evaluation, out, "images")
+
+
+def _finished_tables(
+    jobs: Sequence[Job], evaluation: Evaluation, out: Path, kind: str
+) -> pd.DataFrame:
+    """The tables `scores` or `images` of all finished runs; runs without one are left out."""
     tables = []
     for job in jobs:
         directory = job.directory(out)
         result = finished_result(directory, evaluation)
         if result:
-            table = read_table(directory / result["scores"])
-            tables.append(
-                table.assign(run=job.name, method=job.method, budget=job.budget, seed=job.seed)
-            )
-    if not tables:
-        return pd.DataFrame()
-    return _with_requested_shifts(pd.concat(tables, ignore_index=True), evaluation)
+            file = directory / result["scores"].replace("scores", kind, 1)
+            if file.is_file():
+                table = read_table(file)
+                tables.append(
+                    table.assign(run=job.name, method=job.method, budget=job.budget, seed=job.seed)
+                )
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
 def _with_requested_shifts(table: pd.DataFrame, evaluation: Evaluation) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from filelock import FileLock, Timeout
 
 from segpl.foundation.errors import UserError
 from segpl.foundation.progress import console, format_duration
-from segpl.reporting.study_tables import write_study_tables
+from segpl.reporting.study_tables import write_image_table, write_study_tables
 from segpl.rundir import RUNS_FILE, write_json
 from segpl.study.cluster import require_ray, run_on_cluster
 from segpl.study.estimate import RULE, largest_that_fits, seconds_per_run
@@ -17,7 +17,7 @@ from segpl.study.fitting import data_notes
 from segpl.study.jobs import Job, budgets_of, common_settings, expand, seeds_of
 from segpl.study.local import Event, run_locally
 from segpl.study.progress import StudyProgress
-from segpl.study.results import costs, layout, scores
+from segpl.study.results import costs, images, layout, scores
 from segpl.study.single_run import Evaluation, failure_reason, finished_result, prepare
 from segpl.study.study_file import read_study
 
@@ -53,12 +53,12 @@ def run_study(
         cells = {job.name: (job.method, job.budget) for job in jobs}
         write_json(out / RUNS_FILE, cells)
         _execute(jobs, evaluation, out, executor, workers)
-        files = write_study_tables(
-            out / "tables",
-            scores(jobs, evaluation, out),
-            costs(jobs, evaluation, out),
-            layout(study, jobs, out, notes),
-        )
+        tables = out / "tables"
+        all_scores = scores(jobs, evaluation, out)
+        table_layout = layout(study, jobs, out, notes)
+        files = write_study_tables(tables, all_scores, costs(jobs, evaluation, out), table_layout)
+        all_images = images(jobs, evaluation, out)
+        files += write_image_table(tables, all_images, all_scores, table_layout)
     for table in files:
         print(f"table: {table}")
     failed = [job for job in jobs if failure_reason(job.directory(out)) is not None]

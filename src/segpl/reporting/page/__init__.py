@@ -23,6 +23,7 @@ from segpl.reporting.page.embedding import image_url, script_json
 from segpl.reporting.page.figures import draw_pictures, draw_plots
 from segpl.reporting.page.guard_summary import describe_guard
 from segpl.reporting.page.headline import make_headline
+from segpl.reporting.page.images import images_table
 from segpl.reporting.page.pictures import FALSE_NEGATIVE, FALSE_POSITIVE, TRUE_POSITIVE, TRUTH
 from segpl.reporting.page.reproducibility import describe_reproducibility
 from segpl.reporting.page.scans import MAX_METHODS, MAX_REGIONS, find_cases
@@ -53,14 +54,19 @@ MAX_PICTURE_SIZE = (1600, 4000)
 """Width and height in pixels of the picture of a ranking."""
 
 
-def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
+def write_report(
+    folders: Sequence[Path], out: Path | None = None, baseline: str | None = None
+) -> Path:
     """Write a report on all runs in `folders` and return its path.
 
-    The report is written to `out`, by default to report.html in the first folder.
+    The report is written to `out`, by default to report.html in the first folder. Methods are
+    compared with `baseline`, by default with one that learns from labels only.
     Every figure and its numbers are also written as files, to the folder `report-figures` beside
     the page. For another name of the page, such as `mine.html`, the folder is `mine-figures`.
     """
     material = gather(folders)
+    if baseline is not None:
+        material = material.with_baseline(baseline)
     page = out or folders[0] / PAGE_NAME
     figures_folder = page.parent / _figures_name(page)
     best_and_worst = find_best_and_worst(material)
@@ -96,7 +102,11 @@ def _tables(material: Material, best_and_worst: BestAndWorst) -> dict[str, list[
     """The tables of each section of the page."""
     return {
         "top": main_table(material, best_and_worst.worst_iou),
-        "accuracy": [*study_tables(material.study_tables), *region_table(material)],
+        "accuracy": [
+            *study_tables(material.study_tables),
+            *images_table(material),
+            *region_table(material),
+        ],
         "uncertainty": calibration_tables(material),
         "cost": cost_table(material),
     }

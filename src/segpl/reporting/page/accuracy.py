@@ -19,6 +19,8 @@ from segpl.reporting.statistics import BlandAltman, bland_altman, by_size, per_s
 STRIP_WIDTH = 0.5
 """Width of a method's points in the strip plot; methods are 1 apart."""
 MEAN_BAR_HALF_WIDTH = 0.35
+MANY_POINTS = 200
+"""More points than this are drawn smaller."""
 METHOD_OFFSET = 0.06
 """Horizontal distance between two methods at the same size, so that error bars do not overlap."""
 
@@ -128,16 +130,14 @@ def differences_from_baseline(material: Material) -> pd.DataFrame:
     for budget, method in cells:
         if method != baseline and (budget, baseline) in cells:
             agreement = bland_altman(subject_means[budget, method], subject_means[budget, baseline])
-            tables.append(_agreement_table(agreement, method, budget, baseline))
+            tables.append(agreement_rows(agreement, method, budget, baseline))
     if not tables:
         return pd.DataFrame()
     return pd.concat(tables, ignore_index=True)
 
 
-def _agreement_table(
-    agreement: BlandAltman, method: str, budget: str, baseline: str
-) -> pd.DataFrame:
-    """One row per subject; `bias`, `low` and `high` are the same in all rows."""
+def agreement_rows(agreement: BlandAltman, method: str, budget: str, baseline: str) -> pd.DataFrame:
+    """One row per subject or image; `bias`, `low` and `high` are the same in all rows."""
     low, high = agreement.limits
     columns = {
         "method": method,
@@ -158,7 +158,7 @@ def draw_differences(numbers: pd.DataFrame) -> Figure:
     for axis, rows in panels:
         axis.axhline(0, color="black", lw=0.8)
         for style, method_rows in by_method(rows):
-            _draw_method_differences(axis, method_rows, style)
+            draw_agreement(axis, method_rows, style)
         baseline = rows["baseline"].iloc[0]
         axis.set(
             xlabel=f"mean IoU % of method and {baseline}",
@@ -167,15 +167,18 @@ def draw_differences(numbers: pd.DataFrame) -> Figure:
     return add_legend(figure)
 
 
-def _draw_method_differences(axis: Axes, rows: pd.DataFrame, style: MethodStyle) -> None:
+def draw_agreement(axis: Axes, rows: pd.DataFrame, style: MethodStyle) -> None:
+    """Draw the points of one method, its bias and its limits of agreement."""
+    has_many_points = len(rows) > MANY_POINTS
     axis.scatter(
         rows["mean"],
         rows["difference"],
-        s=22,
+        s=8 if has_many_points else 22,
         lw=0,
         c=style.color,
         marker=style.marker,
         label=style.method,
+        rasterized=has_many_points,  # as vectors they would make a large page
     )
     first = rows.iloc[0]
     axis.axhline(first["bias"], color=style.color, lw=1.4)

@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from segpl.reporting.material import Material
+from segpl.reporting.page.ablations import ablations, draw_ablations
 from segpl.reporting.page.accuracy import (
     differences_from_baseline,
     draw_differences,
@@ -22,7 +23,8 @@ from segpl.reporting.page.calibration import (
     reliability,
     risk_coverage,
 )
-from segpl.reporting.page.cost import accuracy_and_time, draw_accuracy_and_time
+from segpl.reporting.page.cost import accuracy_and_cost, draw_accuracy_and_cost
+from segpl.reporting.page.images import draw_image_differences, image_differences
 from segpl.reporting.page.pictures import (
     draw_levels,
     draw_masks,
@@ -242,6 +244,33 @@ PLOTS = (
         draw=draw_differences,
     ),
     Plot(
+        name="image-differences",
+        section="accuracy",
+        title="Difference from the baseline, image by image",
+        caption=(
+            "As in the paper, each point is one test image (a slice, or a crop of the patch's "
+            "size), its regions and seeds averaged. Points above 0 are images on which the method "
+            "is better. The solid line is the mean difference; about 95 % of images lie between "
+            "the dashed limits of agreement. The Mann-Whitney test takes images for independent, "
+            "which slices of one scan are not, so its p-value is no evidence: see the verdict."
+        ),
+        alt="Bland-Altman plots: difference in IoU over mean IoU, a point for each test image.",
+        numbers=image_differences,
+        draw=draw_image_differences,
+    ),
+    Plot(
+        name="ablations",
+        section="accuracy",
+        title="Ablations",
+        caption=(
+            "Mean IoU of runs that differ in one setting only, and in the seed. Bands show the "
+            "range over seeds. A flat curve means that the setting hardly matters."
+        ),
+        alt="Line charts of the mean IoU over the values of one setting, one panel per setting.",
+        numbers=ablations,
+        draw=draw_ablations,
+    ),
+    Plot(
         name="reliability",
         section="uncertainty",
         title="Reliability diagram",
@@ -288,8 +317,20 @@ PLOTS = (
             "on the machine of each run."
         ),
         alt="Scatter plot of mean IoU over training time in seconds, one point per run.",
-        numbers=accuracy_and_time,
-        draw=draw_accuracy_and_time,
+        numbers=accuracy_and_cost,
+        draw=partial(draw_accuracy_and_cost, column="seconds", label="training time, s"),
+    ),
+    Plot(
+        name="model-size",
+        section="cost",
+        title="Accuracy and model size",
+        caption=(
+            "Up and to the left is better: a higher IoU with fewer trained parameters. All "
+            "networks of a method count, such as both networks of cps."
+        ),
+        alt="Scatter plot of mean IoU over thousands of parameters, one point per run.",
+        numbers=accuracy_and_cost,
+        draw=partial(draw_accuracy_and_cost, column="parameters_k", label="parameters, thousands"),
     ),
 )
 
@@ -336,16 +377,19 @@ PICTURES = (
     Picture(
         name="temperature",
         section="uncertainty",
-        title="Confidence at three temperatures",
+        title="Probability at three temperatures",
         caption=(
-            "Confidence in the first region, with logits divided by 0.1, 1 and 15 as in the "
-            "paper. Black is a probability of 0.5; bright is confident. What stays dark at 0.1 is "
-            "truly undecided; what stays bright at 15 is very confident."
+            "Probability of the first region, with logits divided by a temperature T of 0.1, 1 "
+            "and 15 as in the paper. Red is foreground, blue is background, white is undecided. "
+            "What stays pale at 0.1 is truly undecided. At 15 all colours are pale, and the "
+            "deepest show where the model is most certain. Evaluation stores probabilities in "
+            "steps of 1/65535, which limits logits to ±11.8 and, at 15, probabilities to 0.31 to "
+            "0.69."
         ),
-        alt="Confidence maps of one slice at temperatures 0.1, 1 and 15, one row per method.",
+        alt="Probability maps of one slice at temperatures 0.1, 1 and 15, one row per method.",
         choose_cases=middle,
         draw=draw_temperatures,
-        can_show=Scan.has_probabilities,
+        can_show=Scan.has_slice_levels,
     ),
     Picture(
         name="levels",

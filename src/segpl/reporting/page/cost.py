@@ -1,5 +1,6 @@
 """Cost of training and prediction: numbers per run, and accuracy over training time."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,31 +38,32 @@ def _run_cost(run: RunFolder, training_cost: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def accuracy_and_time(material: Material) -> pd.DataFrame:
-    """The seconds of training and the mean IoU in per cent of every run."""
+def accuracy_and_cost(material: Material) -> pd.DataFrame:
+    """Seconds of training, thousands of parameters and mean IoU in per cent of every run."""
     costs = run_costs(material)
     scores = subject_scores(material)
     if costs.empty or scores.empty:
         return pd.DataFrame()
     means = scores.groupby("run", sort=False)["value"].mean()
     mean_iou = means.rename("iou").reset_index()
-    return costs[["run", *CELL, "seconds"]].merge(mean_iou, on="run")
+    costs["parameters_k"] = costs["parameters"] / 1000 if "parameters" in costs else np.nan
+    return costs[["run", *CELL, "seconds", "parameters_k"]].merge(mean_iou, on="run")
 
 
-def draw_accuracy_and_time(numbers: pd.DataFrame) -> Figure:
-    """Plot one point per run."""
+def draw_accuracy_and_cost(numbers: pd.DataFrame, column: str, label: str) -> Figure:
+    """Plot one point per run, with the cost in `column` along x."""
     return plot_methods(
         numbers,
-        _run_points,
-        xlabel="training time, s",
+        partial(_run_points, column=column),
+        xlabel=label,
         ylabel="mean IoU %",
         xlim=(0, None),
     )
 
 
-def _run_points(axis: Axes, rows: pd.DataFrame, style: MethodStyle) -> None:
+def _run_points(axis: Axes, rows: pd.DataFrame, style: MethodStyle, column: str) -> None:
     axis.scatter(
-        rows["seconds"],
+        rows[column],
         rows["iou"],
         color=style.color,
         marker=style.marker,

@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, UInt8, UInt16
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.patches import Patch
 from PIL import Image
+from scipy import special
 
 from segpl.reporting.colours import COLOURS
 from segpl.reporting.page.scans import MAX_REGIONS, Scan, in_region, largest_entropy
@@ -27,11 +29,17 @@ TRUE_POSITIVE = "#4ade80"
 FALSE_NEGATIVE = "#2563eb"
 TRUTH = "#facc15"
 
+DARK_TO_BRIGHT = "magma"
+BLUE_TO_RED = "RdBu_r"
+"""White at 0.5; deep blue at 0 and deep red at 1, as in the paper."""
+
 TEMPERATURES = (0.1, 1.0, 15.0)
 """As in the paper."""
 MAX_LEVELS = 5
 """Levels of a shift that are shown beside the clean image."""
 SLICE_SIZE = 1.55
+"""Inches."""
+COLOUR_BAR_WIDTH = 0.9
 """Inches."""
 MAX_NAME = 18
 """Characters of a case's name beside its row."""
@@ -106,24 +114,26 @@ def _entropy_plane(scan: Scan, method: str, z: int) -> Plane:
 
 
 def draw_temperatures(scans: Sequence[Scan]) -> Figure:
-    """One row per method: its confidence in the first region of one case at each temperature."""
+    """One row per method: the probability of the first region at each temperature."""
     scan = scans[0]
-    z = scan.fullest_slice
-    image_and_truth = paint_regions(scan.image[..., z], scan.truth[..., z])
-    probabilities = {}
+    slices = {}
     for method in scan.runs:
-        p = scan.probabilities(method)
-        if p is not None:
-            probabilities[method] = p[0, ..., z]
+        slice_levels = scan.slice_levels(method)
+        if slice_levels is not None:
+            slices[method] = slice_levels
     titles = [f"T = {temperature:g}" for temperature in TEMPERATURES]
-    figure, axes = _slice_grid(len(probabilities), ["image and truth", *titles])
-    for row, method in zip(axes, probabilities, strict=True):
+    figure, axes = _slice_grid(len(slices), ["image and truth", *titles])
+    figure.set_figwidth(figure.get_figwidth() + COLOUR_BAR_WIDTH)
+    maps: list[Axes] = []
+    for row, method in zip(axes, slices, strict=True):
+        z, levels = slices[method]
         row[0].set_ylabel(method, fontsize=8)
-        _show(row[0], scan, image_and_truth)
+        _show(row[0], scan, paint_regions(scan.image[..., z], scan.truth[..., z]))
         for axis, temperature in zip(row[1:], TEMPERATURES, strict=True):
-            certainty = confidence(probabilities[method], temperature)
-            # Confidence is between 0.5 and 1: use the whole colour map.
-            _show(axis, scan, 2 * certainty - 1)
+            p = scaled_probability(levels[..., 0], temperature)
+            shown = _show(axis, scan, p, colour_map=BLUE_TO_RED)
+        maps += row[1:]
+    figure.colorbar(shown, ax=maps, label="probability", shrink=0.9)
     return figure
 
 
@@ -151,15 +161,14 @@ def _level_picture(scan: Scan, file: Path) -> ColourPlane:
     return _rgb(plane)
 
 
-def confidence(
-    per_cent: UInt8[np.ndarray, "*space"], temperature: float
+def scaled_probability(
+    levels: UInt16[np.ndarray, "*space"], temperature: float
 ) -> Float[np.ndarray, "*space"]:
-    """The probability of the likelier answer, 0.5 to 1, with logits divided by `temperature`."""
-    # Probabilities are whole per cents: 0 stands for up to half a per cent, so it is not exactly 0.
-    p = np.clip(per_cent / 100, 0.005, 0.995)
-    logit = np.log(p / (1 - p))
-    scaled_logit = logit / temperature
-    return 1 / (1 + np.exp(-np.abs(scaled_logit)))
+    """The probability of foreground with logits divided by `temperature`."""
+    full = np.iinfo(levels.dtype).max
+    # Level 0 stands for everything up to half a step, so its logit is not infinite.
+    p = np.clip(levels, 0.5, full - 0.5) / full
+    return special.expit(special.logit(p) / temperature)
 
 
 def paint_regions(plane: Plane, regions: RegionPlane) -> ColourPlane:
@@ -213,13 +222,15 @@ def _slice_grid(rows: int, titles: Sequence[str]) -> tuple[Figure, list[list[Axe
     return figure, axes.tolist()
 
 
-def _show(axis: Axes, scan: Scan, picture: np.ndarray) -> None:
-    """Show a slice, in grey or colour, with the proportions of the scan's pixels."""
+def _show(
+    axis: Axes, scan: Scan, picture: np.ndarray, colour_map: str = DARK_TO_BRIGHT
+) -> AxesImage:
+    """Show a slice of colours or of values from 0 to 1, with the proportions of its pixels."""
     pixel_height, pixel_width = scan.pixel
     axis.set_axis_on()
-    axis.imshow(
+    shown = axis.imshow(
         picture,
-        cmap="magma",
+        cmap=colour_map,
         vmin=0,
         vmax=1,
         aspect=pixel_height / pixel_width,
@@ -228,6 +239,7 @@ def _show(axis: Axes, scan: Scan, picture: np.ndarray) -> None:
     axis.set(xticks=[], yticks=[])
     axis.grid(visible=False)
     axis.spines[:].set_visible(False)
+    return shown
 
 
 def _shortened(name: str) -> str:

@@ -199,8 +199,10 @@ def _commands(material: Material) -> list[str]:
     """The commands that made the runs, those that make the first run again, and this report's."""
     entries = _last_provenance(material.runs)
     trainings = dict.fromkeys(shlex.join(entry["command"]) for entry in entries)
-    report = shlex.join(["segpl", "report", *map(str, material.folders)])
-    return [*trainings, *_commands_to_repeat(material.runs[0]), report]
+    report = ["segpl", "report", *map(str, material.folders)]
+    if material.chosen_baseline is not None:
+        report += ["--baseline", material.chosen_baseline]
+    return [*trainings, *_commands_to_repeat(material.runs[0]), shlex.join(report)]
 
 
 def _commands_to_repeat(run: RunFolder) -> list[str]:

@@ -19,6 +19,7 @@ from segpl.foundation.files import file_name
 from segpl.metrics.entropy import entropy
 from segpl.reporting.material import Material
 from segpl.reporting.run_folder import RunFolder
+from segpl.rundir import LEVELS_FILE, SliceLevels, read_slice_levels
 
 MAX_METHODS = 7
 """Methods that figures show side by side."""
@@ -86,6 +87,17 @@ class Scan:
         regions = np.moveaxis(values, -1, 0)
         return np.stack([to_screen(region, self.upwards) for region in regions])
 
+    def has_slice_levels(self) -> bool:
+        """Whether the exact probabilities of a slice are on disk for any method."""
+        return any(self.slice_levels(method) is not None for method in self.runs)
+
+    def slice_levels(self, method: str) -> SliceLevels | None:
+        """The exact probabilities of one slice as on the screen; None if they are not on disk."""
+        stored = read_slice_levels(self._measured(self.runs[method]) / LEVELS_FILE)
+        if stored is None:
+            return None
+        return stored._replace(levels=to_screen(stored.levels, self.upwards))
+
     def level_pictures(self) -> dict[str, dict[float, Path]]:
         """The stored pictures of one slice, by shift and level.
 
@@ -105,8 +117,11 @@ class Scan:
     def _level_files(self) -> Iterator[Path]:
         """Yield the pictures that the evaluation of any method stored."""
         for run in self.runs.values():
-            folder = run.scoring.measured / file_name(self.name)
-            yield from folder.glob("*=*.png")
+            yield from self._measured(run).glob("*=*.png")
+
+    def _measured(self, run: RunFolder) -> Path:
+        """The folder of the case's measurements."""
+        return run.scoring.measured / file_name(self.name)
 
 
 def to_screen(volume: FileVolume, upwards: bool) -> Shaped[np.ndarray, "Y X Z"]:
@@ -177,11 +192,11 @@ def read_scan(material: Material, case: Case) -> Scan | None:
     y_increases = bool(label.affine[1, 1] > 0)
     upwards = y_increases and is_placed(label.affine)
     width, height, _ = spacing(label.affine)
-    grey_values = _grey_values(image.values[0])
+    grey = grey_values(image.values[0])
     true_regions = _region_bits(label.values[0], material.regions)
     return Scan(
         name=case.name,
-        image=to_screen(grey_values, upwards),
+        image=to_screen(grey, upwards),
         truth=to_screen(true_regions, upwards),
         pixel=(height, width),
         runs=runs,
@@ -204,7 +219,7 @@ def _read_voxels(file: Path) -> Shaped[np.ndarray, "..."]:
     return np.asarray(nibabel.load(file).dataobj)
 
 
-def _grey_values(values: FileVolume) -> Float[np.ndarray, "X Y Z"]:
+def grey_values(values: FileVolume) -> Float[np.ndarray, "X Y Z"]:
     """Intensities scaled to 0 (black) to 1 (white)."""
     low, high = np.percentile(values, GREY_PERCENTILES).tolist()
     contrast = max(high - low, 1e-6)
