@@ -12,6 +12,7 @@ from segpl.data.formats.image import (
     Grid,
     Image,
     LazyImage,
+    is_placed,
     orientation,
     spacing,
     split_array_name,
@@ -21,7 +22,16 @@ from segpl.data.formats.nifti import open_nifti
 from segpl.data.formats.pictures import open_picture
 from segpl.foundation.errors import UserError
 
-__all__ = ["ENDINGS", "Grid", "Image", "is_image", "read_grid", "read_image", "stem"]
+__all__ = [
+    "ENDINGS",
+    "Grid",
+    "Image",
+    "is_geometry_known",
+    "is_image",
+    "read_grid",
+    "read_image",
+    "stem",
+]
 
 _OPENERS: dict[str, Callable[[Path], LazyImage]] = {
     ".nii.gz": open_nifti,
@@ -45,6 +55,11 @@ _OPENERS: dict[str, Callable[[Path], LazyImage]] = {
 }
 ENDINGS = tuple(_OPENERS)
 
+_OPENERS_WITHOUT_GEOMETRY = (open_npy, open_npz, open_hdf5, open_picture)
+_ENDINGS_WITHOUT_GEOMETRY = {
+    ending for ending, opener in _OPENERS.items() if opener in _OPENERS_WITHOUT_GEOMETRY
+}
+
 _NUMBER_KINDS = "biuf"  # NumPy's codes for bool, int, unsigned int and float
 
 
@@ -65,6 +80,16 @@ def read_grid(file: Path) -> Grid:
         lazy = _open(file)
     channels, x, y, z = lazy.shape
     return Grid((x, y, z), spacing(lazy.affine), channels, orientation(lazy.affine))
+
+
+def is_geometry_known(image: Image) -> bool:
+    """Whether spacing and orientation come from the file.
+
+    Pictures and arrays do not store them; their voxels are taken to be 1 mm apart. HDF5 may.
+    """
+    if _ending(image.file) not in _ENDINGS_WITHOUT_GEOMETRY:
+        return True
+    return is_placed(image.affine)
 
 
 def is_image(file: Path) -> bool:
