@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from segpl.data.cases import Case, Dataset
-from segpl.data.layouts import UnknownLayout, read_dataset
-from segpl.data.layouts.ambiguity import AmbiguousFolder
+from segpl.data.layouts import UnknownLayoutError, read_dataset
+from segpl.data.layouts.ambiguity import AmbiguousFolderError
 from segpl.data.scans import complaints, read_scan
 from segpl.diagnosis.findings import Finding, describe_scan
 from segpl.diagnosis.problems import problems_between_cases, problems_of_case
@@ -32,7 +32,7 @@ class Diagnosis:
     """One sentence each, with the file and the remedy. Empty if all is well."""
     unusable: dict[str, str] = field(default_factory=dict)
     """The first problem of each case that cannot be used, by the name of the case."""
-    ambiguity: AmbiguousFolder | None = None
+    ambiguity: AmbiguousFolderError | None = None
     """What can be read in more than one way, and what would be read."""
     is_layout_unknown: bool = False
     """Whether no layout recognises the folder."""
@@ -63,14 +63,14 @@ def _read(diagnosis: Diagnosis) -> Dataset | None:
     """The data set of the folder; None, and the reason in the diagnosis, if there is none."""
     try:
         return read_dataset(diagnosis.folder)
-    except AmbiguousFolder as error:
+    except AmbiguousFolderError as error:
         diagnosis.ambiguity = error
         for question in error.questions:
             diagnosis.problems.append(
                 f"{question.ambiguity}: choose by a line in {error.file}, "
                 f"such as `{question.line}`."
             )
-    except UnknownLayout as error:
+    except UnknownLayoutError as error:
         diagnosis.is_layout_unknown = True
         diagnosis.problems.append(str(error))
     except UserError as error:

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from segpl.data.layouts import LAYOUTS
-from segpl.data.layouts.ambiguity import AmbiguousFolder, CandidateCase
+from segpl.data.layouts.ambiguity import AmbiguousFolderError, CandidateCase
 
 SHOWN_CASES = 20
 """Cases in the table; the ambiguous ones come first."""
@@ -37,7 +37,7 @@ def _names(files: Sequence[Path], separator: str) -> str:
     return separator.join(f"{file.parent.name}/{file.name}" for file in files)
 
 
-def candidates_as_json(ambiguity: AmbiguousFolder | None) -> list[dict[str, Any]]:
+def candidates_as_json(ambiguity: AmbiguousFolderError | None) -> list[dict[str, Any]]:
     """All cases that would be read; none if the folder is not ambiguous."""
     if ambiguity is None:
         return []

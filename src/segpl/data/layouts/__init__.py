@@ -40,7 +40,7 @@ LAYOUTS: tuple[Layout, ...] = (
 """In the order in which they are tried: descriptions come before guesses from file names."""
 
 
-class UnknownLayout(UserError):
+class UnknownLayoutError(UserError):
     """No layout recognises the folder."""
 
 
@@ -63,7 +63,7 @@ def _layout_of(folder: Path) -> Layout:
         if layout.recognises(folder):
             return layout
     known = [f"{layout.NAME} ({layout.DESCRIPTION})" for layout in LAYOUTS]
-    raise UnknownLayout(
+    raise UnknownLayoutError(
         f"{folder} has no dataset.json and no other layout that segpl knows: "
         f"arrange it as one of {'; '.join(known)}."
     )

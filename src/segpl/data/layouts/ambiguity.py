@@ -29,7 +29,7 @@ class Question:
     """A line of YAML, with one of the possible answers."""
 
 
-class AmbiguousFolder(UserError):
+class AmbiguousFolderError(UserError):
     """The folder can be read in more than one way. `cases` shows what would be read."""
 
     def __init__(self, file: Path, questions: Sequence[Question], cases: Sequence[CandidateCase]):

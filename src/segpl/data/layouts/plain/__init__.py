@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from segpl.data.cases import Case, Cases, Dataset, Task
-from segpl.data.layouts.ambiguity import AmbiguousFolder, CandidateCase, Question
+from segpl.data.layouts.ambiguity import AmbiguousFolderError, CandidateCase, Question
 from segpl.data.layouts.plain.description import (
     Description,
     channel_suffixes,
@@ -56,7 +56,7 @@ def recognises(folder: Path) -> bool:
 
 
 def read(folder: Path) -> Dataset:
-    """The dataset in `folder`; an `AmbiguousFolder` if it can be read in more than one way."""
+    """The dataset in `folder`; an `AmbiguousFolderError` if it can be read in more than one way."""
     description = read_description(folder)
     names = _names(folder, description)
     groups = find_groups(folder, description, names)
@@ -70,7 +70,7 @@ def read(folder: Path) -> Dataset:
     questions = questions or case_questions(drafts, names)
     if questions:
         candidates = _candidates(drafts, subjects)
-        raise AmbiguousFolder(description_file(folder), questions, candidates)
+        raise AmbiguousFolderError(description_file(folder), questions, candidates)
     channels = _channel_endings(drafts, description)
     training = _cases(drafts, subjects, channels, "training")
     test = _cases(drafts, subjects, channels, "test")

@@ -1,8 +1,7 @@
 """Put the channels and labels of each case together."""
 
-import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +20,8 @@ class DraftCase:
     group: FileGroup
     image_by_channel: dict[str, Path] = field(default_factory=dict)
     labels: list[Path] = field(default_factory=list)
+    is_label_unclear: bool = False
+    """Whether the label may also be that of other images in the patient's folder."""
 
     def channels(self) -> tuple[str, ...]:
         """The channels of the case in alphabetical order; one empty name if names carry none."""
@@ -40,20 +41,47 @@ def draft_cases(group: FileGroup, names: Names) -> list[DraftCase]:
         if key not in drafts:
             drafts[key] = DraftCase(_case_name(image, group, names), group)
         _add_image(drafts[key], names.channel(image), image)
-    is_one_case = group.patient != "" and len(drafts) == 1
     for label in group.labels:
-        key = next(iter(drafts)) if is_one_case else _key(label, group, names)
-        if key not in drafts:
-            raise UserError(
-                f"{label} has no image that belongs to it: add the image or remove the label; if "
-                "it belongs to an image of another name, write what its name ends with into "
-                "segpl.yaml, such as `label_suffix: _seg`."
-            )
-        drafts[key].labels.append(label)
+        draft = _draft_of_label(label, drafts, group, names)
+        draft.labels.append(label)
     if len(drafts) == 1 and group.patient:
         only = next(iter(drafts.values()))
         only.name = group.patient
     return list(drafts.values())
+
+
+def _draft_of_label(
+    label: Path,
+    drafts: Mapping[str, DraftCase],
+    group: FileGroup,
+    names: Names,
+) -> DraftCase:
+    """The case that a label belongs to; an error if there is none.
+
+    The only case of a patient's folder has all labels in it, whatever their names.
+    """
+    if group.patient and len(drafts) == 1:
+        return next(iter(drafts.values()))
+    key = _key(label, group, names)
+    if group.patient and key == "" and names.channels is None:
+        draft = drafts.get(key) or next(iter(drafts.values()))
+        draft.is_label_unclear = True
+        return draft
+    if key in drafts:
+        return drafts[key]
+    key = names.key_without_channel(label)
+    similar = []
+    for draft in drafts.values():
+        image = next(iter(draft.image_by_channel.values()))
+        if names.key_without_channel(image) == key:
+            similar.append(draft)
+    if len(similar) == 1:
+        return similar[0]
+    raise UserError(
+        f"{label} has no image that belongs to it: add the image or remove the label; if it "
+        "belongs to an image of another name, write what its name ends with into segpl.yaml, "
+        "such as `label_suffix: _seg`."
+    )
 
 
 def _described_images(group: FileGroup, names: Names) -> list[Path]:
@@ -67,7 +95,7 @@ def _described_images(group: FileGroup, names: Names) -> list[Path]:
             raise UserError(
                 f"{image} ends with none of the channels that segpl.yaml names "
                 f"({', '.join(names.channels)}): rename it, or leave it out by "
-                f'`skip: ["{image.name}"]`.'
+                f"`{_skip_line(image)}`."
             )
         if channel in names.channels:
             images.append(image)
@@ -93,13 +121,17 @@ def _add_image(draft: DraftCase, channel: str, image: Path) -> None:
     if first != image:
         raise UserError(
             f"{first} and {image} both belong to case {draft.name}: rename one of them, or leave "
-            f'it out by `skip: ["{image.name}"]` in segpl.yaml.'
+            f"it out by `{_skip_line(image)}` in segpl.yaml."
         )
+
+
+def _skip_line(file: Path) -> str:
+    return f'skip: ["{file.parent.name}/{file.name}"]'
 
 
 def folder_questions(groups: Iterable[FileGroup]) -> list[Question]:
     """Two folders that could hold images, or labels."""
-    questions = {}
+    questions: dict[str, Question] = {}
     for group in groups:
         for key, kind, folders in (
             ("image_folder", "images", group.image_folders),
@@ -116,30 +148,34 @@ def case_questions(drafts: Sequence[DraftCase], names: Names) -> list[Question]:
     questions = []
     for draft in drafts:
         if len(draft.labels) > 1:
-            questions.append(_label_question(draft))
+            questions.append(_label_question(draft, names))
             break
-    if not names.channels:
+    if names.channels is None:
         questions += _channel_questions(drafts)
     return questions
 
 
-def _label_question(draft: DraftCase) -> Question:
+def _label_question(draft: DraftCase, names: Names) -> Question:
     first, second = draft.labels[:2]
+    channels_of_labels = sorted(names.channel_of_label(label) for label in draft.labels)
+    if tuple(channels_of_labels) == draft.channels() and len(channels_of_labels) > 1:
+        ambiguity = f"{first} and {second} could be labels of two cases, or of two channels of one"
+        return Question(ambiguity, "channels: []")
     ambiguity = f"{first} and {second} could both be the label of case {draft.name}"
     suffix, other_suffix = _different_ends(stem(first), stem(second))
     if suffix == other_suffix:
-        return Question(ambiguity, f'skip: ["{second.name}"]')
+        return Question(ambiguity, _skip_line(second))
     return Question(ambiguity, f'label_suffix: "{suffix}"')
 
 
 def _different_ends(first: str, second: str) -> tuple[str, str]:
     """What two names end with after the words that both begin with."""
-    common = os.path.commonprefix([first, second])
-    is_whole_word = all(re.match(r"[_\-. ]|$", name[len(common) :]) for name in (first, second))
-    if not is_whole_word:
-        separators = list(re.finditer(r"[_\-. ]", common))
-        common = common[: separators[-1].start()] if separators else ""
-    return first[len(common) :], second[len(common) :]
+    words = re.split(r"(?=[_\-. ])", first)
+    other_words = re.split(r"(?=[_\-. ])", second)
+    while words and other_words and words[0] == other_words[0]:
+        words.pop(0)
+        other_words.pop(0)
+    return "".join(words), "".join(other_words)
 
 
 def _channel_questions(drafts: Sequence[DraftCase]) -> list[Question]:
@@ -161,8 +197,8 @@ def _channel_questions(drafts: Sequence[DraftCase]) -> list[Question]:
     )
     if all(len(draft.image_by_channel) == 1 for draft in drafts):
         return [Question(ambiguity, "channels: []")]
-    chosen = sorted(common) or list(max(drafts, key=lambda d: len(d.image_by_channel)).channels())
-    return [Question(ambiguity, f"channels: [{', '.join(_quoted(name) for name in chosen)}]")]
+    most_channels = max((draft.channels() for draft in drafts), key=len)
+    return [Question(ambiguity, _channels_line(sorted(common) or most_channels))]
 
 
 def _list_channels(draft: DraftCase) -> str:
@@ -170,31 +206,30 @@ def _list_channels(draft: DraftCase) -> str:
     return f"the channels {', '.join(named)}" if len(named) > 1 else f"the channel {named[0]}"
 
 
-def _quoted(channel: str) -> str:
-    """A channel as YAML writes it: a number in quotes."""
-    return f'"{channel}"' if channel.isdigit() else channel
-
-
 def _unclear_folder(drafts: Sequence[DraftCase]) -> Question | None:
     """A patient with several images and a label that belongs to one of them, or to all."""
-    drafts_by_folder: dict[str, list[DraftCase]] = {}
-    for draft in drafts:
-        if draft.group.patient:
-            drafts_by_folder.setdefault(draft.group.patient, []).append(draft)
-    for patient, cases in drafts_by_folder.items():
-        labels = sum(len(case.labels) for case in cases)
-        if len(cases) > 1 and labels == 1:
+    for unclear in drafts:
+        if unclear.is_label_unclear:
             files: list[Path] = []
-            for case in cases:
-                files += case.image_by_channel.values()
-            endings = [_ending(file, patient) for file in files]
-            ambiguity = (
-                f"{files[0]} and {files[1]} could be two scans of patient {patient}, "
-                "or two channels of one"
-            )
-            return Question(ambiguity, f"channels: [{', '.join(map(_quoted, endings))}]")
+            for draft in drafts:
+                if draft.group is unclear.group:
+                    files += draft.image_by_channel.values()
+            return _scans_or_channels(files, unclear.group.patient)
     return None
 
 
-def _ending(file: Path, patient: str) -> str:
-    return stem(file).removeprefix(patient).strip("_-. ")
+def _scans_or_channels(files: Sequence[Path], patient: str) -> Question:
+    ambiguity = (
+        f"{files[0]} and {files[1]} could be two scans of patient {patient} (`channels: []`) "
+        "or two channels of one"
+    )
+    endings = [stem(file).removeprefix(patient).strip("_-. ") for file in files]
+    if not all(endings):
+        return Question(ambiguity, _skip_line(files[endings.index("") - 1]))
+    return Question(ambiguity, _channels_line(endings))
+
+
+def _channels_line(channels: Iterable[str]) -> str:
+    """A line of YAML, with numbers in quotes."""
+    quoted = [f'"{channel}"' if channel.isdigit() else channel for channel in channels]
+    return f"channels: [{', '.join(quoted)}]"

@@ -54,9 +54,16 @@ MOST_CHANNEL_NUMBERS = 10
 _SEPARATOR = r"[_\-. ]"
 
 
-def _at_the_end(words: Iterable[str], then: str = "") -> re.Pattern[str]:
+def _at_the_end(words: Iterable[str]) -> re.Pattern[str]:
     """Matches one of the words at the end of a name, or as all of it."""
-    return re.compile(rf"(?:^|{_SEPARATOR})((?:{'|'.join(words)}){then})$", re.IGNORECASE)
+    return re.compile(rf"(?:^|{_SEPARATOR})({'|'.join(words)})$", re.IGNORECASE)
+
+
+def _at_the_end_with_number(words: Iterable[str]) -> re.Pattern[str]:
+    """Matches also a_seg2; but seg-2, which has nothing before it, is the label of case 2."""
+    anywhere = "|".join(words)
+    pattern = rf"(?:^(?:{anywhere})|{_SEPARATOR}(?:{anywhere})[_-]?\d?)$"
+    return re.compile(pattern, re.IGNORECASE)
 
 
 def _at_the_beginning(words: Iterable[str]) -> re.Pattern[str]:
@@ -64,7 +71,7 @@ def _at_the_beginning(words: Iterable[str]) -> re.Pattern[str]:
     return re.compile(rf"^(?:{'|'.join(words)}){_SEPARATOR}?(?=\d)", re.IGNORECASE)
 
 
-_LABEL_END = _at_the_end(LABEL_WORDS, then=r"[_-]?\d?")
+_LABEL_END = _at_the_end_with_number(LABEL_WORDS)
 _LABEL_BEGINNING = _at_the_beginning(LABEL_WORDS)
 _IMAGE_END = _at_the_end(IMAGE_WORDS)
 _IMAGE_BEGINNING = _at_the_beginning(IMAGE_WORDS)
@@ -118,15 +125,25 @@ class Names:
 
         Empty if nothing else remains: such a file is named after what it is.
         """
+        name, _ = self._split_channel(self._without_label_word(file))
+        return _without_image_word(name).casefold()
+
+    def key_without_channel(self, file: Path) -> str:
+        """The key without a word for a channel, even if the names are said to carry none."""
+        name = _CHANNEL_END.sub("", self._without_label_word(file))
+        return _without_image_word(name).casefold()
+
+    def channel_of_label(self, file: Path) -> str:
+        """The channel that a label was drawn on, as in a_t1_seg; empty if it does not say."""
+        _, channel = self._split_channel(self._without_label_word(file))
+        return channel
+
+    def _without_label_word(self, file: Path) -> str:
         name = stem(file)
         if self.label_suffix and name.endswith(self.label_suffix):
             name = name.removesuffix(self.label_suffix)
         name = _LABEL_END.sub("", name)
-        name = _LABEL_BEGINNING.sub("", name)
-        name, _ = self._split_channel(name)
-        name = _IMAGE_END.sub("", name)
-        name = _IMAGE_BEGINNING.sub("", name)
-        return name.casefold()
+        return _LABEL_BEGINNING.sub("", name)
 
     def _split_channel(self, name: str) -> tuple[str, str]:
         """The name without its channel, and the channel in lower case."""
@@ -144,6 +161,11 @@ class Names:
             return _NEVER
         described = [re.escape(channel) for channel in self.channels]
         return _at_the_end([*described, *CHANNEL_WORDS]) if described else _NEVER
+
+
+def _without_image_word(name: str) -> str:
+    name = _IMAGE_END.sub("", name)
+    return _IMAGE_BEGINNING.sub("", name)
 
 
 def has_channel_numbers(images: Iterable[Path], labels: Iterable[Path]) -> bool:
