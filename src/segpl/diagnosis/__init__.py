@@ -70,9 +70,12 @@ def _read(diagnosis: Diagnosis) -> Dataset | None:
                 f"{question.ambiguity}: choose by a line in {error.file}, "
                 f"such as `{question.line}`."
             )
-    except UnknownLayoutError as error:
+    except UnknownLayoutError:
         diagnosis.is_layout_unknown = True
-        diagnosis.problems.append(str(error))
+        diagnosis.problems.append(
+            f"{diagnosis.folder} has no dataset.json and no other layout that segpl knows: "
+            "arrange it as one of the known layouts."
+        )
     except UserError as error:
         diagnosis.problems.append(str(error))
     return None

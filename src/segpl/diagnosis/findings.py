@@ -8,7 +8,7 @@ import nibabel
 import numpy as np
 
 from segpl.data.cases import Case, Region
-from segpl.data.formats import is_geometry_known
+from segpl.data.formats import stores_geometry
 from segpl.data.formats.image import Image, spacing
 from segpl.data.preparation import masks
 from segpl.data.scans import Scan, channels_of
@@ -39,7 +39,7 @@ def describe_scan(scan: Scan, split: str, regions: tuple[Region, ...]) -> Findin
     """The finding of a scan that has no complaints."""
     channels = channels_of(scan.images)
     affine = scan.images[0].affine
-    is_known = is_geometry_known(scan.images[0])
+    is_known = stores_geometry(scan.images[0].file)
     return Finding(
         case=scan.case,
         split=split,

@@ -13,7 +13,7 @@ from nibabel.orientations import (
 )
 
 from segpl.data.cases import Case, Dataset
-from segpl.data.formats import is_geometry_known
+from segpl.data.formats import stores_geometry
 from segpl.data.layouts.nnunet_writer import subjects_entry, write_case, write_description
 from segpl.data.scans import channels_of, complaints, read_scan
 from segpl.diagnosis import Diagnosis, cases_with_split
@@ -123,7 +123,7 @@ def _write(
     image = scan.images[0]
     shape = image.values.shape[1:]
     stored = io_orientation(image.affine)
-    is_oriented = orientation is not None and is_geometry_known(image)
+    is_oriented = orientation is not None and stores_geometry(image.file)
     wanted = axcodes2ornt(orientation) if is_oriented else stored
     transform = ornt_transform(stored, wanted)
     affine = image.affine @ inv_ornt_aff(transform, shape)

@@ -18,7 +18,9 @@ SHOWN_CASES = 20
 
 def print_candidates(console: Console, cases: Sequence[CandidateCase]) -> None:
     """Print the cases that would be read as a table."""
-    table = Table("case", "subject", "images", "label", box=None)
+    table = Table(box=None)
+    for column in ("case", "subject", "images", "label"):
+        table.add_column(column, overflow="fold")
     for case in cases[:SHOWN_CASES]:
         row = [case.name, case.subject, _names(case.images, ", "), _label(case.labels)]
         table.add_row(*[escape(cell) for cell in row])
@@ -57,7 +59,7 @@ def candidates_as_json(ambiguity: AmbiguousFolderError | None) -> list[dict[str,
 
 def print_layouts(console: Console) -> None:
     """Print the layouts that segpl knows, each with a small example."""
-    console.print("Arrange the folder as one of these:")
+    console.print("The known layouts:")
     for layout in reversed(LAYOUTS):
         console.print(f"\n{layout.NAME}: {layout.DESCRIPTION}", markup=False)
         console.print(indent(layout.TREE.strip("\n"), "    "), markup=False)

@@ -26,11 +26,11 @@ __all__ = [
     "ENDINGS",
     "Grid",
     "Image",
-    "is_geometry_known",
     "is_image",
     "read_grid",
     "read_image",
     "stem",
+    "stores_geometry",
 ]
 
 _OPENERS: dict[str, Callable[[Path], LazyImage]] = {
@@ -82,14 +82,15 @@ def read_grid(file: Path) -> Grid:
     return Grid((x, y, z), spacing(lazy.affine), channels, orientation(lazy.affine))
 
 
-def is_geometry_known(image: Image) -> bool:
-    """Whether spacing and orientation come from the file.
+def stores_geometry(file: Path) -> bool:
+    """Whether the file stores its spacing and orientation.
 
-    Pictures and arrays do not store them; their voxels are taken to be 1 mm apart. HDF5 may.
+    Pictures and arrays do not; their voxels are taken to be 1 mm apart. HDF5 may.
     """
-    if _ending(image.file) not in _ENDINGS_WITHOUT_GEOMETRY:
+    if _ending(file) not in _ENDINGS_WITHOUT_GEOMETRY:
         return True
-    return is_placed(image.affine)
+    with _failures_as_user_errors(file):
+        return is_placed(_open(file).affine)
 
 
 def is_image(file: Path) -> bool:
