@@ -15,6 +15,7 @@ from mistakes import (
     garble_an_image,
     reorient_a_case,
 )
+from PIL import Image
 
 from segpl.cli import main
 from segpl.data.layouts import read_dataset
@@ -116,6 +117,42 @@ def test_fix_writes_a_copy_without_problems_and_leaves_the_original(folder, doct
     assert names == {"tumour_000", "tumour_001", "again", "tumour_003"}
     assert [case.name for case in training if case.label] == ["tumour_001"]
     assert fixed.dataset.task == read_dataset(folder).task
+
+
+def test_fix_says_which_labelled_cases_it_leaves_out_and_why(folder, doctor, tmp_path):
+    for file in folder.glob("*Tr/tumour_000*"):
+        shutil.copy(file, file.with_name(file.name.replace("tumour_000", "again")))
+    scan = nibabel.load(folder / "labelsTr/tumour_001.nii.gz")
+    unknown_value = np.full(scan.shape, 9, np.uint8)
+    nibabel.save(nibabel.Nifti1Image(unknown_value, scan.affine), scan.get_filename())
+    _, _, error = doctor(folder, "--fix", tmp_path / "fixed")
+    assert "labelled case tumour_001 is left out: " in error
+    assert "has label values 9" in error
+    assert "labelled case tumour_000 is left out: its image is the same as that of case" in error
+
+
+def test_fix_says_that_it_drops_an_empty_label(folder, doctor, tmp_path):
+    empty_a_label(folder)
+    _, _, error = doctor(folder, "--fix", tmp_path / "fixed")
+    assert "is written without its label: " in error
+
+
+def test_pictures_have_no_known_spacing_and_are_not_reoriented(doctor, tmp_path):
+    random = np.random.default_rng(0)
+    for kind in ("images", "labels"):
+        (tmp_path / "data" / kind).mkdir(parents=True)
+    for name in ("a", "b"):
+        image = random.integers(0, 200, (40, 30)).astype(np.uint8)
+        Image.fromarray(image).save(tmp_path / "data/images" / f"{name}.png")
+        Image.fromarray(255 * (image > 150).astype(np.uint8)).save(
+            tmp_path / "data/labels" / f"{name}.png"
+        )
+    _, output, _ = doctor(tmp_path / "data", "--json", "--fix", tmp_path / "fixed")
+    facts = json.loads(output)["facts"]
+    assert facts["spacing"].startswith("unknown")
+    assert facts["orientation"] == "unknown"
+    fixed = nibabel.load(tmp_path / "fixed/imagesTr/b_0000.nii.gz")
+    assert np.array_equal(np.asarray(fixed.dataobj)[..., 0], image.T)
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "float16", "bool"])

@@ -33,9 +33,9 @@ def doctor(
     else:
         print_diagnosis(diagnosis)
     if fix:
-        left_out = write_fixed(diagnosis, fix)
-        without = f", without {', '.join(left_out)}" if left_out else ""
-        print(f"repaired copy in {fix}{without}", file=sys.stderr)
+        for sentence in write_fixed(diagnosis, fix):
+            print(sentence, file=sys.stderr)
+        print(f"repaired copy in {fix}", file=sys.stderr)
         show_next(["segpl", "doctor", fix])
     elif not diagnosis.problems:
         show_next(["segpl", "run", data, "--out", answer_folder(data)])

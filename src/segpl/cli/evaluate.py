@@ -34,7 +34,11 @@ def evaluate(
     ] = 1,
     tolerance: Annotated[
         float,
-        typer.Option(parser=parse_positive, metavar="MM", help="Tolerance of the surface Dice."),
+        typer.Option(
+            parser=parse_positive,
+            metavar="MM",
+            help="Tolerance of the surface Dice; in pixels if the labels store no spacing.",
+        ),
     ] = 1.0,
     out: Annotated[
         Path | None,

@@ -54,3 +54,5 @@ class Dataset:
     """Whether a model is trained on 2D slices, as the paper does with BRATS."""
     layout: str = ""
     """The name of the layout, for messages."""
+    subject_rule: str = ""
+    """How the subjects were found, for messages; empty if the data describe them."""

@@ -99,5 +99,5 @@ def _label_complaints(label: Image, regions: Sequence[Region]) -> Iterator[str]:
             listed += " and others"
         yield (
             f"{label.file} has label values {listed} that the data set does not name: "
-            'correct the label, or add them to "labels" in dataset.json.'
+            'correct the label, or add them to "labels" in dataset.json or "regions" in segpl.yaml.'
         )

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from segpl.data.cases import Case, Dataset
-from segpl.data.layouts import read_dataset
+from segpl.data.layouts import UnknownLayoutError, read_dataset
+from segpl.data.layouts.ambiguity import AmbiguousFolderError
 from segpl.data.scans import complaints, read_scan
 from segpl.diagnosis.findings import Finding, describe_scan
 from segpl.diagnosis.problems import problems_between_cases, problems_of_case
@@ -29,6 +30,12 @@ class Diagnosis:
     findings: list[Finding] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     """One sentence each, with the file and the remedy. Empty if all is well."""
+    unusable: dict[str, str] = field(default_factory=dict)
+    """The first problem of each case that cannot be used, by the name of the case."""
+    ambiguity: AmbiguousFolderError | None = None
+    """What can be read in more than one way, and what would be read."""
+    is_layout_unknown: bool = False
+    """Whether no layout recognises the folder."""
     plan: dict[str, tuple[Any, str]] = field(default_factory=dict)
     """The settings that a training would use, each with its reason; empty if there are problems."""
     seconds_per_step: float = 0.0
@@ -48,16 +55,36 @@ def examine(folder: Path) -> Diagnosis:
 def check(folder: Path) -> Diagnosis:
     """Read all scans of a data folder and find its problems, without planning a training."""
     diagnosis = Diagnosis(folder)
-    try:
-        dataset = read_dataset(folder)
-    except UserError as error:
-        diagnosis.problems.append(str(error))
+    dataset = _read(diagnosis)
+    if dataset is None:
         return diagnosis
     diagnosis.dataset = dataset
     for case, split in track(cases_with_split(dataset), "Reading scans"):
         _examine_case(case, split, dataset, diagnosis)
     diagnosis.problems += problems_between_cases(diagnosis.findings, dataset)
     return diagnosis
+
+
+def _read(diagnosis: Diagnosis) -> Dataset | None:
+    """The data set of the folder; None, and the reason in the diagnosis, if there is none."""
+    try:
+        return read_dataset(diagnosis.folder)
+    except AmbiguousFolderError as error:
+        diagnosis.ambiguity = error
+        for question in error.questions:
+            diagnosis.problems.append(
+                f"{question.ambiguity}: choose by a line in {error.file}, "
+                f"such as `{question.line}`."
+            )
+    except UnknownLayoutError:
+        diagnosis.is_layout_unknown = True
+        diagnosis.problems.append(
+            f"{diagnosis.folder} has no dataset.json and no other layout that segpl knows: "
+            "arrange it as one of the known layouts."
+        )
+    except UserError as error:
+        diagnosis.problems.append(str(error))
+    return None
 
 
 def cases_with_split(dataset: Dataset) -> list[tuple[Case, str]]:
@@ -78,10 +105,12 @@ def _examine_case(
         scan = read_scan(case)
     except UserError as error:
         diagnosis.problems.append(str(error))
+        diagnosis.unusable[case.name] = str(error)
         return
     scan_complaints = list(complaints(scan, dataset.task))
     if scan_complaints:
         diagnosis.problems += scan_complaints
+        diagnosis.unusable[case.name] = scan_complaints[0]
         return
     finding = describe_scan(scan, split, dataset.task.regions)
     diagnosis.findings.append(finding)

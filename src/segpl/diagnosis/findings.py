@@ -8,6 +8,7 @@ import nibabel
 import numpy as np
 
 from segpl.data.cases import Case, Region
+from segpl.data.formats import stores_geometry
 from segpl.data.formats.image import Image, spacing
 from segpl.data.preparation import masks
 from segpl.data.scans import Scan, channels_of
@@ -20,10 +21,10 @@ class Finding(NamedTuple):
     split: str
     """training or test."""
     shape: tuple[int, ...]
-    spacing: tuple[float, ...]
-    """In mm."""
-    orientation: str
-    """Where the axes point, as in RAS."""
+    spacing: tuple[float, ...] | None
+    """In mm; None if the format of the image stores no spacing."""
+    orientation: str | None
+    """Where the axes point, as in RAS; None if the format of the image does not store it."""
     ranges: list[tuple[float, float]]
     """The smallest and the largest value of each channel."""
     values: list[float]
@@ -38,12 +39,13 @@ def describe_scan(scan: Scan, split: str, regions: tuple[Region, ...]) -> Findin
     """The finding of a scan that has no complaints."""
     channels = channels_of(scan.images)
     affine = scan.images[0].affine
+    is_known = stores_geometry(scan.images[0].file)
     return Finding(
         case=scan.case,
         split=split,
         shape=tuple(channels[0].shape),
-        spacing=spacing(affine),
-        orientation="".join(nibabel.aff2axcodes(affine)),
+        spacing=spacing(affine) if is_known else None,
+        orientation="".join(nibabel.aff2axcodes(affine)) if is_known else None,
         ranges=[_range(channel) for channel in channels],
         values=np.unique(scan.label.values).tolist() if scan.label else [],
         shares=_foreground_shares(scan.label, regions) if scan.label else {},
@@ -70,8 +72,11 @@ def _digest(channels: Sequence[np.ndarray]) -> str:
     return content.hexdigest()
 
 
-def common_orientation(findings: Sequence[Finding]) -> str:
-    """The orientation of most images; the first in the alphabet of equally common ones."""
-    orientations = [finding.orientation for finding in findings]
+def common_orientation(findings: Sequence[Finding]) -> str | None:
+    """The orientation of most images; the first in the alphabet of equally common ones.
+
+    Images that do not store their orientation do not count. None if none stores it.
+    """
+    orientations = [finding.orientation for finding in findings if finding.orientation]
     alphabetical = sorted(set(orientations))
-    return max(alphabetical, key=orientations.count, default="")
+    return max(alphabetical, key=orientations.count, default=None)

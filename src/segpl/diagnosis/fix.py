@@ -13,10 +13,11 @@ from nibabel.orientations import (
 )
 
 from segpl.data.cases import Case, Dataset
+from segpl.data.formats import stores_geometry
 from segpl.data.layouts.nnunet_writer import subjects_entry, write_case, write_description
 from segpl.data.scans import channels_of, complaints, read_scan
 from segpl.diagnosis import Diagnosis, cases_with_split
-from segpl.diagnosis.findings import common_orientation
+from segpl.diagnosis.findings import Finding, common_orientation
 from segpl.foundation.errors import UserError
 from segpl.foundation.progress import track
 
@@ -25,7 +26,9 @@ FOLDER_ENDING = {"training": "Tr", "test": "Ts"}
 
 
 def write_fixed(diagnosis: Diagnosis, target: Path) -> list[str]:
-    """Write the cases that can be repaired in the nnU-Net layout; return the names of the others.
+    """Write the cases that can be repaired in the nnU-Net layout.
+
+    Return one sentence for each case that is left out, and for each label that is, with the reason.
 
     - Every image and label gets the orientation that most have. This moves voxels and changes none.
     - Labels get exactly the grid of their image.
@@ -47,28 +50,55 @@ def write_fixed(diagnosis: Diagnosis, target: Path) -> list[str]:
     training = [case for case, split in kept if split == "training"]
     subjects = subjects_entry(dataset.training + dataset.test)
     write_description(target, dataset.task, len(training), **subjects)
-    return left_out
+    return left_out + _empty_labels(kept, diagnosis)
 
 
 def _cases_to_keep(
     diagnosis: Diagnosis,
     dataset: Dataset,
 ) -> tuple[list[tuple[Case, str]], list[str]]:
-    """The cases to write, each with its split, and the names of those to leave out."""
+    """The cases to write, each with its split, and a sentence about each one to leave out."""
     digests = {}
     for finding in diagnosis.findings:
         digests[finding.case.name] = finding.digest
-    seen: set[str] = set()
+    first_with_digest: dict[str, Case] = {}
     kept = []
     left_out = []
     for case, split in _labelled_first(cases_with_split(dataset)):
-        digest = digests.get(case.name)
-        if digest is None or digest in seen:
-            left_out.append(case.name)
-        else:
-            seen.add(digest)
+        if case.name not in digests:
+            left_out.append(f"{_describe(case)} is left out: {diagnosis.unusable[case.name]}")
+            continue
+        first = first_with_digest.setdefault(digests[case.name], case)
+        if first is case:
             kept.append((case, split))
+        else:
+            left_out.append(
+                f"{_describe(case)} is left out: its image is the same as that of case "
+                f"{first.name}, which is kept."
+            )
     return kept, left_out
+
+
+def _describe(case: Case) -> str:
+    kind = "labelled case" if case.label else "unlabelled case"
+    return f"{kind} {case.name}"
+
+
+def _empty_labels(kept: Sequence[tuple[Case, str]], diagnosis: Diagnosis) -> list[str]:
+    """A sentence about each written case that loses its label."""
+    names = {case.name for case, _ in kept}
+    sentences = []
+    for finding in diagnosis.findings:
+        if finding.case.name in names and _is_label_empty(finding):
+            sentences.append(
+                f"case {finding.case.name} is written without its label: "
+                f"{finding.case.label} is empty."
+            )
+    return sentences
+
+
+def _is_label_empty(finding: Finding) -> bool:
+    return finding.case.label is not None and not any(finding.values)
 
 
 def _labelled_first(cases: Sequence[tuple[Case, str]]) -> list[tuple[Case, str]]:
@@ -82,15 +112,19 @@ def _write(
     ending: str,
     case: Case,
     dataset: Dataset,
-    orientation: str,
+    orientation: str | None,
 ) -> None:
-    """Write a case in `orientation`, without its label if that is empty."""
+    """Write a case in `orientation`, without its label if that is empty.
+
+    An image that does not store its orientation keeps its axes.
+    """
     scan = read_scan(case)
     assert not list(complaints(scan, dataset.task)), "only cases without complaints have a digest"
     image = scan.images[0]
     shape = image.values.shape[1:]
     stored = io_orientation(image.affine)
-    wanted = axcodes2ornt(orientation)
+    is_oriented = orientation is not None and stores_geometry(image.file)
+    wanted = axcodes2ornt(orientation) if is_oriented else stored
     transform = ornt_transform(stored, wanted)
     affine = image.affine @ inv_ornt_aff(transform, shape)
     channels = []

@@ -50,7 +50,7 @@ def _copies(findings: Sequence[Finding]) -> Iterator[str]:
 def _other_orientations(findings: Sequence[Finding]) -> Iterator[str]:
     common = common_orientation(findings)
     for finding in findings:
-        if finding.orientation != common:
+        if finding.orientation and finding.orientation != common:
             image = finding.case.images[0]
             yield (
                 f"{image} is oriented {finding.orientation} and most are {common}: "

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from segpl.data.cases import Case, Dataset
 from segpl.diagnosis import Diagnosis
 from segpl.diagnosis.findings import Finding
+from segpl.diagnosis.folders import candidates_as_json, print_candidates, print_layouts
 from segpl.methods import DEFAULT
 
 
@@ -17,8 +19,12 @@ def print_diagnosis(diagnosis: Diagnosis) -> None:
     console = Console(soft_wrap=True, highlight=False)
     table = Table(show_header=False, box=None)
     for name, value in facts(diagnosis).items():
-        table.add_row(name, str(value))
+        table.add_row(name, escape(str(value)))
     console.print(table)
+    if diagnosis.ambiguity:
+        print_candidates(console, diagnosis.ambiguity.cases)
+    if diagnosis.is_layout_unknown:
+        print_layouts(console)
     for problem in diagnosis.problems:
         console.print(f"- {problem}", markup=False)
     console.print(_problem_count(len(diagnosis.problems)))
@@ -50,6 +56,7 @@ def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "folder": str(diagnosis.folder),
         "facts": {name: str(value) for name, value in facts(diagnosis).items()},
         "problems": diagnosis.problems,
+        "would_read": candidates_as_json(diagnosis.ambiguity),
         "plan": plan,
         "seconds_per_step": diagnosis.seconds_per_step,
         "gigabytes": diagnosis.gigabytes,
@@ -74,11 +81,14 @@ def _case_counts(dataset: Dataset) -> dict[str, Any]:
     test = len(dataset.test)
     labelled_test = _labelled_count(dataset.test)
     subjects = {case.subject for case in dataset.training + dataset.test}
+    subject_count = str(len(subjects))
+    if dataset.subject_rule:
+        subject_count += f" ({dataset.subject_rule})"
     return {
         "layout": dataset.layout,
         "training": f"{training} cases: {labelled} labelled, {unlabelled} unlabelled",
         "test": f"{test} cases: {labelled_test} labelled",
-        "subjects": len(subjects),
+        "subjects": subject_count,
     }
 
 
@@ -87,10 +97,10 @@ def _labelled_count(cases: Sequence[Case]) -> int:
 
 
 def _scan_facts(findings: Sequence[Finding], dataset: Dataset) -> dict[str, Any]:
-    orientations = {finding.orientation for finding in findings}
+    orientations = {finding.orientation or "unknown" for finding in findings}
     rows: dict[str, Any] = {
         "shape": _range_per_axis([finding.shape for finding in findings]),
-        "spacing": _range_per_axis([finding.spacing for finding in findings]) + " mm",
+        "spacing": _spacing(findings),
         "orientation": ", ".join(sorted(orientations)),
     }
     for index, channel in enumerate(dataset.task.channels):
@@ -99,6 +109,18 @@ def _scan_facts(findings: Sequence[Finding], dataset: Dataset) -> dict[str, Any]
     for region in dataset.task.regions:
         rows[f"region {region.name}"] = _share_of_region(findings, region.name)
     return rows
+
+
+def _spacing(findings: Sequence[Finding]) -> str:
+    """The range along each axis in mm, over the images whose spacing is known."""
+    known = [finding.spacing for finding in findings if finding.spacing]
+    unknown = len(findings) - len(known)
+    if not known:
+        return "unknown: the images do not store it, so distances are in pixels"
+    text = _range_per_axis(known) + " mm"
+    if unknown > 0:
+        text += f"; unknown for {unknown} images, which count as 1 mm"
+    return text
 
 
 def _channel_values(findings: Sequence[Finding], index: int) -> str:

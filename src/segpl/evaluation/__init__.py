@@ -9,6 +9,7 @@ from typing import Any
 
 from segpl.data.cases import Case
 from segpl.data.digests import image_files
+from segpl.data.formats import stores_geometry
 from segpl.data.layouts import read_dataset
 from segpl.evaluation.evaluator import Evaluator, OutputPaths
 from segpl.evaluation.held_out import find_test_cases
@@ -54,6 +55,7 @@ def evaluate(
     predictor = load(directory)
     split = json.loads((directory / SPLIT_FILE).read_text(encoding="utf-8"))
     cases = find_test_cases(predictor, directory, split, data)[:first]
+    _report_unknown_spacing(cases, directory.name)
     files = scoring_files(directory, _suffix(data, samples))
     outputs = _output_paths(files, cases)
     evaluator = Evaluator(predictor, samples, tolerance, outputs)
@@ -77,6 +79,17 @@ def evaluate(
     _write_prediction_cost(files.prediction_cost, evaluator)
     tables = measurements.tables([case.name for case in cases])
     return _write_tables(tables, files, out, directory.name, predictor.run)
+
+
+def _report_unknown_spacing(cases: Sequence[Case], run_name: str) -> None:
+    """Say so if distances are in pixels, because the labels do not store their spacing."""
+    labels = [case.label for case in cases if case.label]
+    unknown = [label for label in labels if not stores_geometry(label)]
+    if unknown:
+        console.print(
+            f"{run_name}: {len(unknown)} of {len(labels)} labels do not store their spacing, so "
+            "their HD95 and the tolerance are in pixels, and 1000 voxels count as 1 ml."
+        )
 
 
 def _suffix(data: Path | None, samples: int) -> str:

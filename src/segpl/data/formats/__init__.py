@@ -12,6 +12,7 @@ from segpl.data.formats.image import (
     Grid,
     Image,
     LazyImage,
+    is_placed,
     orientation,
     spacing,
     split_array_name,
@@ -21,7 +22,16 @@ from segpl.data.formats.nifti import open_nifti
 from segpl.data.formats.pictures import open_picture
 from segpl.foundation.errors import UserError
 
-__all__ = ["ENDINGS", "Grid", "Image", "is_image", "read_grid", "read_image", "stem"]
+__all__ = [
+    "ENDINGS",
+    "Grid",
+    "Image",
+    "is_image",
+    "read_grid",
+    "read_image",
+    "stem",
+    "stores_geometry",
+]
 
 _OPENERS: dict[str, Callable[[Path], LazyImage]] = {
     ".nii.gz": open_nifti,
@@ -45,6 +55,11 @@ _OPENERS: dict[str, Callable[[Path], LazyImage]] = {
 }
 ENDINGS = tuple(_OPENERS)
 
+_OPENERS_WITHOUT_GEOMETRY = (open_npy, open_npz, open_hdf5, open_picture)
+_ENDINGS_WITHOUT_GEOMETRY = {
+    ending for ending, opener in _OPENERS.items() if opener in _OPENERS_WITHOUT_GEOMETRY
+}
+
 _NUMBER_KINDS = "biuf"  # NumPy's codes for bool, int, unsigned int and float
 
 
@@ -65,6 +80,17 @@ def read_grid(file: Path) -> Grid:
         lazy = _open(file)
     channels, x, y, z = lazy.shape
     return Grid((x, y, z), spacing(lazy.affine), channels, orientation(lazy.affine))
+
+
+def stores_geometry(file: Path) -> bool:
+    """Whether the file stores its spacing and orientation.
+
+    Pictures and arrays do not; their voxels are taken to be 1 mm apart. HDF5 may.
+    """
+    if _ending(file) not in _ENDINGS_WITHOUT_GEOMETRY:
+        return True
+    with _failures_as_user_errors(file):
+        return is_placed(_open(file).affine)
 
 
 def is_image(file: Path) -> bool:

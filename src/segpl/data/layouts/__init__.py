@@ -2,19 +2,23 @@
 
 from itertools import chain
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from segpl.data.cases import Case, Dataset
-from segpl.data.layouts import brats, carve, decathlon, drive, manifest, nnunet, paper
+from segpl.data.layouts import brats, carve, decathlon, drive, manifest, nnunet, paper, plain
+from segpl.data.layouts.plain.description import description_file
 from segpl.foundation.errors import UserError
 
 
+@runtime_checkable
 class Layout(Protocol):
     """What the module of a layout offers."""
 
     NAME: str
     DESCRIPTION: str
     """The contents of such a folder in a few words."""
+    TREE: str
+    """A small example of such a folder, with the files of a subfolder on its line."""
 
     def recognises(self, folder: Path) -> bool:
         """Whether the folder looks like this layout. `read` checks whether it is complete."""
@@ -31,8 +35,13 @@ LAYOUTS: tuple[Layout, ...] = (
     brats,
     drive,
     carve,
+    plain,
 )
 """In the order in which they are tried: descriptions come before guesses from file names."""
+
+
+class UnknownLayoutError(UserError):
+    """No layout recognises the folder."""
 
 
 def read_dataset(folder: Path) -> Dataset:
@@ -41,13 +50,20 @@ def read_dataset(folder: Path) -> Dataset:
         raise UserError(
             f"{folder} is not a folder: give the folder that holds dataset.json and imagesTr."
         )
+    dataset = _layout_of(folder).read(folder)
+    _check(dataset)
+    return dataset
+
+
+def _layout_of(folder: Path) -> Layout:
+    """The layout of a folder; one with a `segpl.yaml` is always a plain folder."""
+    if description_file(folder).is_file():
+        return plain
     for layout in LAYOUTS:
         if layout.recognises(folder):
-            dataset = layout.read(folder)
-            _check(dataset)
-            return dataset
+            return layout
     known = [f"{layout.NAME} ({layout.DESCRIPTION})" for layout in LAYOUTS]
-    raise UserError(
+    raise UnknownLayoutError(
         f"{folder} has no dataset.json and no other layout that segpl knows: "
         f"arrange it as one of {'; '.join(known)}."
     )

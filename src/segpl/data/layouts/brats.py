@@ -16,6 +16,10 @@ NAME = "BRATS"
 DESCRIPTION = (
     "a folder per case, perhaps below HGG and LGG, with case_flair.nii.gz, _t1, _t1ce, _t2 and _seg"
 )
+TREE = """
+BraTS_001/   BraTS_001_flair.nii.gz   _t1   _t1ce   _t2   _seg
+BraTS_002/   BraTS_002_flair.nii.gz   _t1   _t1ce   _t2
+"""
 
 TASK = Task(
     channels=("flair", "t1", "t1ce", "t2"),

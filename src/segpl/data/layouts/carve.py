@@ -19,19 +19,28 @@ from segpl.data.layouts.task_from_files import label_values
 
 NAME = "CARVE"
 DESCRIPTION = (
-    "images and annotations with MHD files of the same names, "
-    "or case_fullAnnotations.mhd beside case.mhd"
+    "MHD files in images, with case_fullAnnotations.mhd for case.mhd in annotations or beside it"
 )
+TREE = """
+images/        1.2.3.7.mhd   1.2.4.7.mhd
+annotations/   1.2.3_fullAnnotations.mhd
+"""
 
 ANNOTATION_SUFFIX = re.compile(r"_(fullAnnotations?|vessels?|labels?)$", re.IGNORECASE)
 SCAN_FOLDERS = ("images", "scans")
 ANNOTATION_FOLDERS = ("annotations", "vessels", "labels")
+VESSEL_NAME = re.compile(r"_(fullAnnotations?|vessels?)$", re.IGNORECASE)
+"""Names that only annotations of vessels have; other folders of MHD files are plain folders."""
 
 
 def recognises(folder: Path) -> bool:
-    """Whether there are both scans and annotations as MHD or MHA files."""
+    """Whether there are scans as MHD or MHA files, and annotations that are named as of vessels."""
     scans, annotations = _scans_and_annotations(folder)
-    return bool(scans) and bool(annotations)
+    return bool(scans) and any(_is_of_vessels(file) for file in annotations)
+
+
+def _is_of_vessels(annotation: Path) -> bool:
+    return annotation.parent.name == "vessels" or bool(VESSEL_NAME.search(stem(annotation)))
 
 
 def read(folder: Path) -> Dataset:

@@ -15,6 +15,13 @@ from segpl.foundation.errors import UserError
 
 NAME = "Decathlon"
 DESCRIPTION = "dataset.json with modality, imagesTr and labelsTr with files of the same names"
+TREE = """
+dataset.json                             (with "modality" and "labels")
+imagesTr/   anna.nii.gz   ben.nii.gz     (several channels: 4D files)
+labelsTr/   anna.nii.gz
+imagesTs/   carl.nii.gz                  (optional)
+labelsTs/   carl.nii.gz                  (optional)
+"""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,12 @@ DESCRIPTION = (
     "training/images with 21_training.tif, training/1st_manual with 21_manual1.gif, "
     "and the same below test"
 )
+TREE = """
+training/images/       21_training.tif   22_training.tif
+training/1st_manual/   21_manual1.gif    22_manual1.gif
+test/images/           01_test.tif
+test/1st_manual/       01_manual1.gif
+"""
 
 TASK = Task(
     channels=("red", "green", "blue"),

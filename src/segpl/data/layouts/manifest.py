@@ -18,6 +18,12 @@ NAME = "manifest"
 DESCRIPTION = (
     "one CSV file with the columns subject, case, image (or one per channel), label, split"
 )
+TREE = """
+list.csv    subject,case,image,label,split
+            anna,a1,scans/a1.nii.gz,labels/a1.nii.gz,
+            ben,b1,scans/b1.nii.gz,,
+            carl,c1,scans/c1.nii.gz,labels/c1.nii.gz,test
+"""
 
 Channels = tuple[str, ...]
 """The names of the columns that hold images."""

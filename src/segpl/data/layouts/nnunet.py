@@ -21,6 +21,14 @@ DESCRIPTION = (
     "dataset.json with channel_names, imagesTr with channel numbers as in case_0000.nii.gz, "
     "labelsTr"
 )
+TREE = """
+dataset.json                                          (with "channel_names" and "labels")
+imagesTr/   anna_0000.nii.gz   anna_0001.nii.gz   ben_0000.nii.gz   ben_0001.nii.gz
+labelsTr/   anna.nii.gz
+imagesUn/   dora_0000.nii.gz   dora_0001.nii.gz       (optional)
+imagesTs/   carl_0000.nii.gz   carl_0001.nii.gz       (optional)
+labelsTs/   carl.nii.gz                               (optional)
+"""
 
 RegionValues = dict[str, tuple[int, ...]]
 """The label values of each region, by its name."""

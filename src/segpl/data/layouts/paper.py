@@ -13,6 +13,13 @@ from segpl.data.layouts.task_from_files import infer_task
 
 NAME = "the paper's code"
 DESCRIPTION = "labelled/imgs, labelled/lbls, unlabelled/imgs, test/imgs, test/lbls"
+TREE = """
+labelled/imgs/     1.npy   2.npy
+labelled/lbls/     1.npy   2.npy
+unlabelled/imgs/   3.npy
+test/imgs/         4.npy
+test/lbls/         4.npy
+"""
 
 
 def recognises(folder: Path) -> bool:

@@ -26,8 +26,9 @@ def infer_task(
     training: Cases,
     test: Cases,
     channel_names: tuple[str, ...] = (),
+    regions: tuple[Region, ...] = (),
 ) -> Task:
-    """The task with one region per label value.
+    """The task with the given regions; without any, with one region per label value.
 
     Without `channel_names`, the first image determines the number of channels.
     """
@@ -36,8 +37,7 @@ def infer_task(
         raise UserError(f"{folder} holds no image: add some.")
     first_image = cases[0].images[0]
     channels = channel_names or _numbered_channels(first_image)
-    regions = _regions(label_values(folder, cases))
-    return Task(channels, regions)
+    return Task(channels, regions or _regions(label_values(folder, cases)))
 
 
 def label_values(folder: Path, cases: Iterable[Case]) -> list[int]:
