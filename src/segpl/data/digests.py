@@ -2,11 +2,11 @@
 
 import hashlib
 import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from segpl.data.formats.image import split_array_name
+from segpl.data.formats.stored_voxels import stored_voxels
 from segpl.foundation.files import write_text
 
 VOXELS_ELSEWHERE = (".mhd", ".nhdr")
@@ -58,16 +58,7 @@ def image_files(file: Path) -> tuple[list[Path], str]:
         candidates = set(path.iterdir())
     elif path.suffix.lower() in VOXELS_ELSEWHERE:
         same_name = path.parent.glob(f"{path.stem}.*")
-        candidates = {path, *same_name, *_voxel_files(path)}
+        candidates = {path, *same_name, *stored_voxels(path).files}
     else:
         return [path], array_name
     return sorted(candidate for candidate in candidates if candidate.is_file()), array_name
-
-
-def _voxel_files(header: Path) -> list[Path]:
-    """The file that an MHD or NRRD header names for its voxels, if it names one."""
-    text = header.read_text(errors="replace")
-    entry = re.search(r"^(?:ElementDataFile\s*=|data ?file:)\s*(\S.*?)\s*$", text, re.M | re.I)
-    if entry is None:
-        return []
-    return [header.parent / entry[1]]

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from segpl.data.formats.image import LazyImage, Voxels
+from segpl.data.formats.limits import check_voxel_count
 from segpl.foundation.errors import UserError
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def open_picture(file: Path) -> LazyImage:
     from PIL import Image
 
     with Image.open(file) as picture:
+        check_voxel_count(file, picture.size)
         _refuse_16_bit_colours(file, picture)
         mode = _reading_mode(picture)
         pages = _page_count(picture)
@@ -49,6 +51,8 @@ def open_picture(file: Path) -> LazyImage:
     shape = (channels, width, height, pages)
 
     def read() -> Voxels:
+        with Image.open(file) as picture:
+            picture.verify()  # checksums of a PNG, which are not looked at otherwise
         with Image.open(file) as picture:
             slices = [_read_page(picture, number, mode) for number in range(pages)]
         return np.stack(slices, axis=-1)
