@@ -7,6 +7,7 @@ from pathlib import Path
 
 from segpl.data.formats.image import split_array_name
 from segpl.data.formats.stored_voxels import stored_voxels
+from segpl.foundation.errors import UserError
 from segpl.foundation.files import write_text
 
 VOXELS_ELSEWHERE = (".mhd", ".nhdr")
@@ -58,7 +59,15 @@ def image_files(file: Path) -> tuple[list[Path], str]:
         candidates = set(path.iterdir())
     elif path.suffix.lower() in VOXELS_ELSEWHERE:
         same_name = path.parent.glob(f"{path.stem}.*")
-        candidates = {path, *same_name, *stored_voxels(path).files}
+        candidates = {path, *same_name, *_voxel_files(path)}
     else:
         return [path], array_name
     return sorted(candidate for candidate in candidates if candidate.is_file()), array_name
+
+
+def _voxel_files(header: Path) -> list[Path]:
+    """The files that a header names for its voxels; none if it is wrong, which its reader reports."""
+    try:
+        return stored_voxels(header).files
+    except (OSError, UserError, ValueError):
+        return []

@@ -24,9 +24,14 @@ def load_model(directory: Path, run: Run) -> nn.Module:
         )
     model = run.build(read_task(directory))
     try:
-        model.load_state_dict(load_file(file))
+        weights = load_file(file)
+        model.load_state_dict(weights)
     except (SafetensorError, RuntimeError):
         raise UserError(
             f"{file} does not hold the weights that {RUN_FILE} describes: train the run again."
         ) from None
+    if not all(weight.isfinite().all() for weight in weights.values()):
+        raise UserError(
+            f"{file} holds weights that are NaN or infinite: copy it again, or train the run again."
+        )
     return model.eval()

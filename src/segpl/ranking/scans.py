@@ -1,6 +1,5 @@
 """Which scans to rank, and which ones the run was trained on with their labels."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +8,7 @@ from segpl.data.inputs import find_cases
 from segpl.data.layouts import read_dataset
 from segpl.foundation.errors import UserError
 from segpl.inference.predictor import Predictor
-from segpl.rundir import SPLIT_FILE
+from segpl.rundir import read_split
 
 
 def cases_to_rank(
@@ -39,10 +38,10 @@ def _cases_in_split(
     split: str,
 ) -> tuple[Case, ...]:
     """The cases of one part of `split.json`, without their labels."""
-    split_file = directory / SPLIT_FILE
+    recorded = read_split(directory)
     data = predictor.run.data
-    if not split_file.is_file() or not data.exists():
+    if recorded is None or not data.exists():
         return ()
-    names = json.loads(split_file.read_text(encoding="utf-8"))[split]
+    names = recorded[split]
     cases = [case for case in read_dataset(data).training if case.name in names]
     return tuple(case.unlabelled() for case in cases)

@@ -29,7 +29,7 @@ IMAGES_ARE_NOT_INDEPENDENT = (
 
 def print_comparison(folders: Sequence[Path], baseline: str) -> None:
     """Print the verdict on every method, then the tests, the scores by size, and calibration."""
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, markup=False)
     material = _without_unscored(gather(folders), console)
     answers = verdicts(
         material.scores,

@@ -11,12 +11,13 @@ import pandas as pd
 
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import file_name
-from segpl.reporting.facts import Facts, read_facts
+from segpl.reporting.facts import Facts, read_facts, read_log
 from segpl.rundir import (
     LOG_FILE,
     RUN_FILE,
     RUNS_FILE,
     ScoringFiles,
+    read_mapping,
     read_plain,
     read_table,
     scoring_files,
@@ -98,7 +99,7 @@ class RunFolder:
         file = self.folder / name
         if not file.is_file() or not file.stat().st_size:
             return pd.DataFrame()
-        rows = pd.read_csv(file) if name == LOG_FILE else read_table(file)
+        rows = read_log(self.folder) if name == LOG_FILE else read_table(file)
         return rows.assign(run=self.name, method=self.method, budget=self.budget, seed=self.seed)
 
     def scores(self) -> pd.DataFrame:
@@ -135,7 +136,7 @@ def find_runs(folder: Path) -> list[RunFolder]:
     study_file = folder / RUNS_FILE
     if not study_file.is_file():
         return [_read_run(directory, {}) for directory in directories]
-    names = read_plain(study_file)
+    names = read_mapping(study_file)
     runs = [_read_run(directory, names) for directory in directories if directory.name in names]
     if not runs:
         raise UserError(
@@ -155,7 +156,7 @@ def _run_directories(folder: Path) -> list[Path]:
 
 def _read_run(directory: Path, names: Mapping[str, Sequence[str]]) -> RunFolder:
     """Read a run. `names` maps directory names to the study's names of method and budget."""
-    settings = read_plain(directory / RUN_FILE)
+    settings = read_mapping(directory / RUN_FILE)
     if directory.name in names:
         method, budget = names[directory.name]
     else:

@@ -9,11 +9,12 @@ import yaml
 from pydantic import ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import nn
 
-from segpl.data.cases import Task
+from segpl.data.cases import Task, check_task
 from segpl.data.preparation import Preparation
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import write_text
 from segpl.foundation.named import plain, validated
+from segpl.foundation.plain_files import read_yaml_values
 from segpl.methods.base import Method
 from segpl.networks.unet import UNet
 from segpl.rundir import RUN_FILE, TASK_FILE, check_format
@@ -53,7 +54,7 @@ class Run:
 
     A quarter by default.
     """
-    seed: NonNegativeInt = 0
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Determines the split, the first weights, and every batch."""
     steps: PositiveInt
     """Optimiser steps."""
@@ -153,12 +154,11 @@ def read_run(directory: Path) -> Run:
 def read_yaml(file: Path) -> dict[str, Any]:
     """A mapping from a YAML file."""
     try:
-        values = yaml.safe_load(file.read_text(encoding="utf-8"))
+        values = read_yaml_values(file)
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         raise UserError(f"{file} is not a file: give a YAML file of settings.") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"{file} is not valid YAML ({reason}): fix it.") from None
+    except ValueError as error:
+        raise UserError(f"{file} is not valid YAML ({error}): fix it.") from None
     if not isinstance(values, dict):
         raise UserError(f"{file} must contain settings such as 'steps: 200', one per line.")
     return values
@@ -181,4 +181,6 @@ def save_task(directory: Path, task: Task) -> None:
 def read_task(directory: Path) -> Task:
     """The channels and regions that a run was trained on."""
     file = directory / TASK_FILE
-    return validated(Task, read_yaml(file), f"{file}: ")
+    task = validated(Task, read_yaml(file), f"{file}: ")
+    check_task(task, file)
+    return task

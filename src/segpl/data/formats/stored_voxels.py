@@ -155,7 +155,7 @@ def _check_is_inside_the_folder(voxel_file: Path, header: Path) -> None:
 
     Symbolic links in the folder are the user's own, and are followed.
     """
-    folder = os.path.abspath(header.parent)  # noqa: PTH100: resolve() would follow links
+    folder = os.path.abspath(header.parent)  # noqa: PTH100 (resolve() would follow links)
     target = os.path.abspath(voxel_file)  # noqa: PTH100
     if os.path.commonpath([folder, target]) != folder:
         raise UserError(

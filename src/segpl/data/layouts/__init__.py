@@ -1,10 +1,11 @@
 """Find the cases in a data folder: one module per layout, and its line in the table."""
 
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
-from segpl.data.cases import Case, Dataset
+from segpl.data.cases import Case, Dataset, check_task, with_readable_names
 from segpl.data.layouts import brats, carve, decathlon, drive, manifest, nnunet, paper
 from segpl.foundation.errors import UserError
 
@@ -44,7 +45,13 @@ def read_dataset(folder: Path) -> Dataset:
     for layout in LAYOUTS:
         if layout.recognises(folder):
             dataset = layout.read(folder)
+            dataset = replace(
+                dataset,
+                training=with_readable_names(dataset.training),
+                test=with_readable_names(dataset.test),
+            )
             _check(dataset)
+            check_task(dataset.task, dataset.folder)
             return dataset
     known = [f"{layout.NAME} ({layout.DESCRIPTION})" for layout in LAYOUTS]
     raise UserError(
