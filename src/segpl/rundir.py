@@ -55,6 +55,9 @@ RUNS_FILE = "runs.json"
 TEXT_COLUMNS = ("run", "method", "subject", "case", "region", "shift", "metric", "curve")
 """Columns that are always read as text: subject 007 is not subject 7; a case may be called NA."""
 
+NUMBER_COLUMNS = ("seed", "level", "value", "image", "x", "y", "voxels")
+"""Columns that must hold numbers."""
+
 
 class ScoringFiles(NamedTuple):
     """The files of one evaluation.
@@ -181,6 +184,9 @@ def read_table(file: Path) -> pd.DataFrame:
     for name in TEXT_COLUMNS:
         if name in table:
             table[name] = table[name].map(unescaped)
+    for name in NUMBER_COLUMNS:
+        if name in table and table[name].dtype.kind == "O":
+            raise UserError(f"{file}: the column {name} holds words: write it again.")
     return table
 
 

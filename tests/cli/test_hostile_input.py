@@ -33,7 +33,7 @@ def scan_channels(tumours):
     return sorted(tumours.glob("imagesTs/tumour_004_*.nii.gz"))
 
 
-NAMES = [b"[/x]", b"M\xfcller", b"two\nlines", b"=1+1", b"\x1b[31mred", b"-rf"]
+NAMES = [b"[red]", b"M\xfcller", b"two\nlines", b"=1+1", b"\x1b[31mred", b"-rf"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -64,6 +64,17 @@ def test_an_error_about_a_file_of_any_name_is_shown(segpl, run_directory, tmp_pa
     assert "cannot be read" in result.stderr
     assert "Traceback" not in result.stderr
     assert "\x1b" not in result.stderr
+
+
+def test_a_case_whose_name_is_markup_or_a_formula_is_diagnosed(segpl, tumours, tmp_path):
+    image = tumours / "imagesTr/tumour_000_0000.nii.gz"
+    label = tumours / "labelsTr/tumour_000.nii.gz"
+    rows = [f"[/x],{image},{label}", f'"=cmd()",{image},{label}', f"[bold,{image},"]
+    (tmp_path / "cases.csv").write_text("\n".join(["case,image,label", *rows]))
+    result = segpl("doctor", tmp_path)
+    assert result.returncode == 2
+    assert "[/x]" in result.stdout
+    assert "Traceback" not in result.stderr
 
 
 @pytest.mark.parametrize("order", [[0], [0, 2, 3], [70000, 1, 2], [-40000, 1, 2]])
@@ -99,7 +110,7 @@ def test_a_task_that_writes_empty_masks_is_refused(hostile_run, tumours, tmp_pat
     assert "has the value 0 in masks" in sentence(words, capsys)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e30])
 def test_weights_that_are_not_numbers_are_refused(hostile_run, tumours, tmp_path, capsys, value):
     file = hostile_run / WEIGHTS_FILE
     weights = safetensors.torch.load_file(file)
@@ -107,7 +118,7 @@ def test_weights_that_are_not_numbers_are_refused(hostile_run, tumours, tmp_path
     first.view(-1)[0] = torch.tensor(value)
     file.write_bytes(safetensors.torch.save(weights))
     words = ["predict", hostile_run, tumours, "--out", tmp_path / "out"]
-    assert "holds weights that are NaN or infinite" in sentence(words, capsys)
+    assert "holds weights that are NaN, infinite" in sentence(words, capsys)
 
 
 @pytest.mark.parametrize(

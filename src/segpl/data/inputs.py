@@ -116,7 +116,7 @@ def _numbered_channel(file: Path, task: Task) -> tuple[str, int] | None:
 
     None for `a_2019.nii.gz`: a number that is not a channel of the task belongs to the name.
     """
-    match = re.fullmatch(r"(.+)_(\d{4})", stem(file))
+    match = re.fullmatch(r"(.+)_(\d{4})", stem(file), re.DOTALL)
     if match is None:
         return None
     channel = int(match[2])

@@ -31,6 +31,10 @@ FAILED_FILE = "failed.txt"
 OWN_DATA_SUFFIX = re.compile(r"(-\d+-samples)?")
 """Suffixes of evaluations on the run's own test cases. Other data have other suffixes."""
 
+CASE_COLUMNS = ("subject", "case", "region", "shift", "level")
+SCORE_COLUMNS = (*CASE_COLUMNS, "metric", "value")
+CURVE_COLUMNS = (*CASE_COLUMNS, "curve", "x", "y", "voxels")
+
 
 @dataclass(frozen=True)
 class RunFolder:
@@ -104,15 +108,26 @@ class RunFolder:
 
     def scores(self) -> pd.DataFrame:
         """The scores of the test cases."""
-        return self.table(self.scoring.scores.name)
+        return self._table_with(SCORE_COLUMNS, self.scoring.scores.name)
 
     def images(self) -> pd.DataFrame:
         """The scores of single images."""
-        return self.table(self.scoring.images.name)
+        return self._table_with(SCORE_COLUMNS, self.scoring.images.name)
 
     def curves(self) -> pd.DataFrame:
         """The points of reliability and risk-coverage curves."""
-        return self.table(self.scoring.curves.name)
+        return self._table_with(CURVE_COLUMNS, self.scoring.curves.name)
+
+    def _table_with(self, columns: Sequence[str], name: str) -> pd.DataFrame:
+        """A table that must have these columns if it has rows."""
+        rows = self.table(name)
+        missing = [column for column in columns if column not in rows]
+        if len(rows) and missing:
+            raise UserError(
+                f"{self.folder / name} has no column {missing[0]}: "
+                "write it again with segpl evaluate."
+            )
+        return rows
 
     def log(self) -> pd.DataFrame:
         """The log of the training, step by step."""

@@ -56,17 +56,17 @@ class Run:
     """
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Determines the split, the first weights, and every batch."""
-    steps: PositiveInt
+    steps: Annotated[int, Field(ge=1, le=10**9)]
     """Optimiser steps."""
     learning_rate: PositiveFloat
     """Of Adam; decays to 0 as (1 - progress)^0.9."""
-    batch: PositiveInt = 2
+    batch: Annotated[int, Field(ge=1, le=10**4)] = 2
     """Labelled images per step."""
-    ratio: PositiveInt
+    ratio: Annotated[int, Field(ge=1, le=10**4)]
     """Unlabelled images per labelled one in each step."""
-    patch: tuple[PositiveInt, ...]
+    patch: tuple[Annotated[int, Field(ge=1, le=10**4)], ...]
     """Size of the crops in voxels: two numbers for 2D slices, three for 3D."""
-    channels: PositiveInt
+    channels: Annotated[int, Field(ge=1, le=1024)]
     """Channels of the U-Net's first level; each further level doubles them."""
     strides: tuple[tuple[PositiveInt, ...], ...] | None = None
     """How much each level of the U-Net shrinks each axis; null derives it from the patch."""

@@ -196,7 +196,7 @@ def _files_by_case(images: Path, ending: str) -> dict[str, list[Path]]:
     files_by_case: dict[str, list[Path]] = {}
     for file in visible(images.glob(f"*{ending}")):
         stem = file.name.removesuffix(ending)
-        match = re.fullmatch(r"(.+)_\d{4}", stem)
+        match = re.fullmatch(r"(.+)_\d{4}", stem, re.DOTALL)
         if match is None:
             raise UserError(f"{file} has no channel number: name it {stem}_0000{ending}.")
         case = match[1]
