@@ -55,7 +55,7 @@ RUNS_FILE = "runs.json"
 TEXT_COLUMNS = ("run", "method", "subject", "case", "region", "shift", "metric", "curve")
 """Columns that are always read as text: subject 007 is not subject 7; a case may be called NA."""
 
-NUMBER_COLUMNS = ("seed", "level", "value", "image", "x", "y", "voxels")
+NUMBER_COLUMNS = ("seed", "level", "value", "image", "foreground", "x", "y", "voxels")
 """Columns that must hold numbers."""
 
 

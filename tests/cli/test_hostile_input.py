@@ -41,8 +41,7 @@ def test_scans_of_any_name_are_predicted(run_directory, tumours, tmp_path, name)
     folder = tmp_path / "scans"
     folder.mkdir()
     for number, channel in enumerate(scan_channels(tumours)):
-        copy = os.path.join(os.fsencode(folder), name + f"_{number:04}.nii.gz".encode())
-        shutil.copy(os.fsencode(channel), copy)
+        shutil.copy(channel, folder / f"{os.fsdecode(name)}_{number:04}.nii.gz")
     out = tmp_path / "out"
     assert run(["predict", str(run_directory), str(folder), "--out", str(out)]) == 0
     assert len(list(out.glob("*.nii.gz"))) == 1
@@ -55,11 +54,8 @@ def test_scans_of_any_name_are_predicted(run_directory, tumours, tmp_path, name)
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_error_about_a_file_of_any_name_is_shown(segpl, run_directory, tmp_path, name):
-    file = os.path.join(os.fsencode(tmp_path), name + b".nii.gz")
-    with open(file, "wb") as content:
-        content.write(b"this is no image")
-    folder = tmp_path
-    result = segpl("predict", run_directory, folder, "--out", tmp_path / "out")
+    (tmp_path / f"{os.fsdecode(name)}.nii.gz").write_bytes(b"this is no image")
+    result = segpl("predict", run_directory, tmp_path, "--out", tmp_path / "out")
     assert result.returncode == 2
     assert "cannot be read" in result.stderr
     assert "Traceback" not in result.stderr

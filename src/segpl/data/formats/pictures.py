@@ -3,6 +3,7 @@
 X is the column, Y the row and Z the page of a TIFF.
 """
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,9 @@ from segpl.foundation.errors import UserError
 if TYPE_CHECKING:
     import PIL.Image
     import PIL.ImageFile
+
+# Pillow warns about odd tags that do not matter; a damaged picture is an error, or has no checksum.
+warnings.filterwarnings("ignore", module=r"PIL\.")
 
 _GREY_MODES = {
     "1": "L",
