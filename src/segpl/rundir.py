@@ -6,16 +6,19 @@ This module does not import torch.
 import io
 import json
 import re
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import yaml
 from jaxtyping import UInt16
 
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import write_bytes, write_text
+from segpl.foundation.named import validated
+from segpl.foundation.plain_files import read_json, read_yaml_values
+from segpl.foundation.tables import unescaped
 
 FORMAT = 2
 """Version of the directories that are written now. segpl 0.1 wrote format 1, without a number."""
@@ -59,6 +62,9 @@ RUNS_FILE = "runs.json"
 TEXT_COLUMNS = ("run", "method", "subject", "case", "region", "shift", "metric", "curve")
 """Columns that are always read as text: subject 007 is not subject 7; a case may be called NA."""
 
+NUMBER_COLUMNS = ("seed", "level", "value", "image", "foreground", "x", "y", "voxels")
+"""Columns that must hold numbers."""
+
 
 class SliceLevels(NamedTuple):
     """The probabilities of the slice of a case with most foreground, as 16-bit levels.
@@ -101,6 +107,16 @@ def scoring_files(directory: Path, suffix: str = "") -> ScoringFiles:
     )
 
 
+@dataclass(frozen=True)
+class _Split:
+    """The types of the entries of `split.json`."""
+
+    labelled: list[str]
+    unlabelled: list[str]
+    validation: list[str]
+    subjects: list[str]
+
+
 def check_format(directory: Path) -> None:
     """Raise a `UserError` unless this is a run directory of a known format."""
     if not (directory / RUN_FILE).is_file():
@@ -109,8 +125,10 @@ def check_format(directory: Path) -> None:
             "give a folder made by segpl train."
         )
     file = directory / FACTS_FILE
-    facts = read_plain(file) if file.is_file() else {}
+    facts = read_mapping(file) if file.is_file() else {}
     written_format = facts.get("format", 1)
+    if not isinstance(written_format, int):
+        raise UserError(f"{file}: format is {written_format!r}, not a number: train the run again.")
     if written_format > FORMAT:
         raise UserError(
             f"{directory} was written by a later version of segpl "
@@ -134,7 +152,21 @@ def run_directories(folder: Path) -> list[Path]:
 def read_split(directory: Path) -> dict[str, Any] | None:
     """The contents of `split.json`: cases by their use, and subjects; None if there is no file."""
     file = directory / SPLIT_FILE
-    return read_plain(file) if file.is_file() else None
+    if not file.is_file():
+        return None
+    contents = read_mapping(file)
+    names = [entry.name for entry in fields(_Split)]
+    validated(_Split, {name: contents[name] for name in names if name in contents}, f"{file}: ")
+    return contents
+
+
+def required_split(directory: Path) -> dict[str, Any]:
+    """The contents of `split.json`; an error if there is no file."""
+    split = read_split(directory)
+    if split is None:
+        file = directory / SPLIT_FILE
+        raise UserError(f"{file} is missing, so the test cases are not known: train the run again.")
+    return split
 
 
 def write_json(file: Path, contents: Any) -> None:
@@ -144,25 +176,60 @@ def write_json(file: Path, contents: Any) -> None:
 
 def read_plain(file: Path) -> Any:
     """The contents of a JSON or YAML file; a `UserError` if the file is not valid."""
+    read = read_json if file.suffix == ".json" else read_yaml_values
     try:
-        text = file.read_text(encoding="utf-8")
-        if file.suffix == ".json":
-            return json.loads(text)
-        return yaml.safe_load(text)
-    except (ValueError, yaml.YAMLError) as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"{file} cannot be read ({reason}): write the run again.") from None
+        return read(file)
+    except ValueError as error:
+        raise UserError(f"{file} cannot be read ({error}): write the run again.") from None
+
+
+def read_mapping(file: Path) -> dict[str, Any]:
+    """The mapping in a JSON or YAML file; a `UserError` if there is anything else."""
+    contents = read_plain(file)
+    if not isinstance(contents, dict):
+        raise UserError(f"{file} holds no names with values: write the run again.")
+    return contents
+
+
+def read_text_table(file: Path) -> pd.DataFrame:
+    """The table in a CSV file with every cell as text."""
+    return _read_csv(file, dtype=str).map(unescaped)
+
+
+def read_numbers(file: Path) -> pd.DataFrame:
+    """The table in a CSV file that holds numbers only; an empty cell is NaN."""
+    table = _read_csv(file, na_values=["", "nan", "NaN"])
+    for name, column in table.items():
+        if column.dtype.kind == "O":
+            raise UserError(f"{file}: the column {name} holds words: write it again.")
+    return table
 
 
 def read_table(file: Path) -> pd.DataFrame:
-    """The table in a CSV file, with exactly the numbers that were written."""
-    return pd.read_csv(
+    """The table in a CSV file, with exactly the numbers and names that were written."""
+    table = _read_csv(
         file,
         dtype=dict.fromkeys(TEXT_COLUMNS, str),
-        keep_default_na=False,
         na_values={"value": [""], "labelled": [""]},
         float_precision="round_trip",
     )
+    for name in TEXT_COLUMNS:
+        if name in table:
+            table[name] = table[name].map(unescaped)
+    for name in NUMBER_COLUMNS:
+        if name in table and table[name].dtype.kind == "O":
+            raise UserError(f"{file}: the column {name} holds words: write it again.")
+    return table
+
+
+def _read_csv(file: Path, **options: Any) -> pd.DataFrame:
+    try:
+        return pd.read_csv(
+            file, keep_default_na=False, encoding_errors="surrogateescape", **options
+        )
+    except (ValueError, OverflowError) as error:  # ValueError: also those of pandas' parser
+        reason = " ".join(str(error).split())
+        raise UserError(f"{file} cannot be read ({reason}): write it again.") from None
 
 
 def write_slice_levels(file: Path, slice_levels: SliceLevels) -> None:

@@ -1,5 +1,6 @@
 """The command line: one small file for each command, imported without torch so that help is quick."""
 
+import io
 import os
 import sys
 
@@ -8,6 +9,7 @@ from segpl.cli.exits import NOBODY_READS, run_command
 
 def main() -> None:
     """Run the command that this program was called with, and end with its exit code."""
+    _print_any_name()
     try:
         try:
             code = run_command(sys.argv[1:])
@@ -18,6 +20,12 @@ def main() -> None:
         _discard_output()
         code = NOBODY_READS
     sys.exit(code)
+
+
+def _print_any_name() -> None:
+    """File names can hold bytes that are no text: print them escaped, instead of failing."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _discard_output() -> None:

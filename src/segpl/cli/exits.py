@@ -78,8 +78,17 @@ def run_command(words: Sequence[str]) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    print(f"segpl: {message}", file=sys.stderr)
+    print(f"segpl: {_printable(message)}", file=sys.stderr)
     return code
+
+
+def _printable(message: str) -> str:
+    """The message with the control characters of file names escaped, apart from line breaks."""
+    letters = []
+    for letter in message:
+        is_printable = letter.isprintable() or letter == "\n"
+        letters.append(letter if is_printable else ascii(letter)[1:-1])
+    return "".join(letters)
 
 
 def _explain_usage(error: typer.TyperException) -> int:

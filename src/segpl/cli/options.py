@@ -23,14 +23,14 @@ Task = Literal["tumour", "vessels"]
 
 def parse_setting(text: str) -> tuple[str, Any]:
     """Split `key=value` and read the value as YAML."""
-    import yaml
+    from segpl.foundation.plain_files import parse_yaml
 
     key, equals, value = text.partition("=")
     if not key or not equals:
         raise typer.BadParameter(f"{text!r} is not of the form KEY=VALUE")
     try:
-        return key, yaml.safe_load(value)
-    except yaml.YAMLError:
+        return key, parse_yaml(value)
+    except ValueError:
         raise typer.BadParameter(f"the value of {text!r} is not valid YAML") from None
 
 

@@ -1,7 +1,15 @@
 """The contents of a data folder: cases of subjects, channels of images and regions of labels."""
 
+import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from segpl.foundation.errors import UserError
+
+LOWEST_PAINT = -(2**15)
+HIGHEST_PAINT = 2**16 - 1
+"""Values that a mask in any format can hold."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +48,50 @@ class Case:
 
 
 Cases = tuple[Case, ...]
+
+
+def readable(name: str) -> str:
+    """The name of a case that can be shown and written: no bytes that are not UTF-8, no line breaks.
+
+    Old archives hold names in Latin-1, so that is how other bytes are read.
+    """
+    has_foreign_bytes = any("\udc80" <= letter <= "\udcff" for letter in name)
+    if has_foreign_bytes:
+        name = name.encode("utf-8", errors="surrogateescape").decode("latin-1")
+    letters = []
+    for letter in name:
+        is_control = unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp")
+        letters.append("_" if is_control else letter)
+    return "".join(letters)
+
+
+def with_readable_names(cases: Iterable[Case]) -> Cases:
+    """The same cases with names that can be shown and written."""
+    renamed = []
+    for case in cases:
+        subject = readable(case.subject)
+        renamed.append(replace(case, name=readable(case.name), subject=subject))
+    return tuple(renamed)
+
+
+def check_task(task: Task, source: Path) -> None:
+    """Raise an error if the masks of some region could never be written.
+
+    `source` is the file or folder that describes the task.
+    """
+    for index, region in enumerate(task.regions):
+        if region.paint == 0 or not LOWEST_PAINT <= region.paint <= HIGHEST_PAINT:
+            raise UserError(
+                f"{source}: region {region.name} has the value {region.paint} in masks, where 0 is "
+                f"the background: give it another one, up to {HIGHEST_PAINT}, as in "
+                "regions_class_order."
+            )
+        for later in task.regions[index + 1 :]:
+            if set(region.values) <= set(later.values):
+                raise UserError(
+                    f"{source}: region {later.name} covers all of {region.name}, which would be "
+                    "missing in every mask: name the larger region first."
+                )
 
 
 @dataclass(frozen=True)

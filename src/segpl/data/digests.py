@@ -2,11 +2,12 @@
 
 import hashlib
 import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from segpl.data.formats.image import split_array_name
+from segpl.data.formats.stored_voxels import stored_voxels
+from segpl.foundation.errors import UserError
 from segpl.foundation.files import write_text
 
 VOXELS_ELSEWHERE = (".mhd", ".nhdr")
@@ -65,9 +66,8 @@ def image_files(file: Path) -> tuple[list[Path], str]:
 
 
 def _voxel_files(header: Path) -> list[Path]:
-    """The file that an MHD or NRRD header names for its voxels, if it names one."""
-    text = header.read_text(errors="replace")
-    entry = re.search(r"^(?:ElementDataFile\s*=|data ?file:)\s*(\S.*?)\s*$", text, re.M | re.I)
-    if entry is None:
+    """The files that a header names for its voxels; none if it is wrong, which its reader reports."""
+    try:
+        return stored_voxels(header).files
+    except (OSError, UserError, ValueError):
         return []
-    return [header.parent / entry[1]]

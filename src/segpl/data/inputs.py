@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from segpl.data.cases import Case, Cases, Task
+from segpl.data.cases import Case, Cases, Task, with_readable_names
 from segpl.data.formats import is_image, stem
 from segpl.data.layouts import LAYOUTS, read_dataset
 from segpl.data.layouts.pairing import images_in
@@ -32,7 +32,7 @@ def find_cases(inputs: Sequence[Path], task: Task) -> Cases:
         else:
             cases += _cases_in_folder(path.resolve(), task)
     cases += _group_channels(files, task)
-    return _without_repetitions(cases)
+    return _without_repetitions(with_readable_names(cases))
 
 
 def _without_repetitions(cases: Iterable[Case]) -> Cases:
@@ -116,7 +116,7 @@ def _numbered_channel(file: Path, task: Task) -> tuple[str, int] | None:
 
     None for `a_2019.nii.gz`: a number that is not a channel of the task belongs to the name.
     """
-    match = re.fullmatch(r"(.+)_(\d{4})", stem(file))
+    match = re.fullmatch(r"(.+)_(\d{4})", stem(file), re.DOTALL)
     if match is None:
         return None
     channel = int(match[2])

@@ -16,6 +16,7 @@ from torch import Tensor
 from segpl.data.cases import Case, Region, Task
 from segpl.data.formats import Image, read_image
 from segpl.data.formats.image import spacing
+from segpl.data.formats.limits import check_voxel_count
 from segpl.data.frames import Frame
 from segpl.data.normalisation import Window, normalise
 from segpl.data.resampling import Shape, resample, resample_label, resampled_shape
@@ -93,6 +94,7 @@ def prepare(scan: Scan, task: Task, preparation: Preparation) -> Prepared:
 
     images = [frame.reoriented(image) for image in scan.images]
     shape = network_shape(images[0], preparation)
+    check_voxel_count(stored.file, shape)  # resampling can multiply the voxels
     windows = [preparation.window if is_ct(name) else None for name in task.channels]
     x = network_input(channels_of(images), windows, shape)
     y = None

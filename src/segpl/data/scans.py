@@ -11,6 +11,8 @@ from segpl.data.formats import Image, read_image
 
 SHOWN_VALUES = 5
 """Unknown label values that an error message lists."""
+LARGEST_VALUE = 1e15
+"""The mean square of larger grey values is not a 32-bit number, and the normalised scan is empty."""
 
 
 class Scan(NamedTuple):
@@ -52,8 +54,7 @@ def complaints(scan: Scan, task: Task) -> Iterator[str]:
     reference = scan.images[0]
     for image in scan.images:
         yield from _grid_complaints(image, reference)
-        if not np.isfinite(image.values).all():
-            yield f"{image.file} holds NaN or infinite values: replace them before training."
+        yield from _value_complaints(image)
     channels = len(channels_of(scan.images))
     if channels != len(task.channels):
         names = ", ".join(task.channels)
@@ -78,6 +79,18 @@ def _grid_complaints(image: Image, reference: Image) -> Iterator[str]:
         yield (
             f"{image.file} has another position in space than {reference.file} "
             "(their affines differ): export both on the same grid."
+        )
+
+
+def _value_complaints(image: Image) -> Iterator[str]:
+    if not np.isfinite(image.values).all():
+        yield f"{image.file} holds NaN or infinite values: replace them."
+        return
+    largest = max(abs(float(image.values.min())), abs(float(image.values.max())))
+    if largest > LARGEST_VALUE:
+        yield (
+            f"{image.file} holds values up to {largest:g}, which no scanner measures: "
+            f"replace those above {LARGEST_VALUE:g}, or export the file again."
         )
 
 

@@ -16,7 +16,7 @@ from segpl.methods import DEFAULT
 
 def print_diagnosis(diagnosis: Diagnosis) -> None:
     """Print the facts, then the problems, then what a training would be like."""
-    console = Console(soft_wrap=True, highlight=False)
+    console = Console(soft_wrap=True, highlight=False, markup=False)
     table = Table(show_header=False, box=None)
     for name, value in facts(diagnosis).items():
         table.add_row(name, escape(str(value)))

@@ -25,7 +25,7 @@ def descend(model: nn.Module, loss: Scalar, share: float) -> None:
             if gradient is not None:
                 slope = mean_over_processes(gradient)
                 direction = slope / slope.norm().clamp(min=SMALLEST_NORM)
-                weight -= share * weight.norm() * direction
+                weight.sub_(share * weight.norm() * direction)
     # In mixed precision torch keeps the weights in half precision, and would go on with the old.
     torch.clear_autocast_cache()
 

@@ -16,17 +16,17 @@ from segpl.evaluation.held_out import find_test_cases
 from segpl.evaluation.measurements import Measurements, Tables
 from segpl.evaluation.shifts import Clean, Shift
 from segpl.foundation.errors import UserError
-from segpl.foundation.files import write_text
 from segpl.foundation.progress import console, track
+from segpl.foundation.tables import write_frame
 from segpl.inference.predictor import load
 from segpl.inference.temperature import read_temperature, save_temperature
 from segpl.rundir import (
     RUN_FILE,
-    SPLIT_FILE,
     TEMPERATURE_FILE,
     WEIGHTS_FILE,
     ScoringFiles,
     check_format,
+    required_split,
     scoring_files,
     write_json,
 )
@@ -53,7 +53,7 @@ def evaluate(
     """
     check_format(directory)
     predictor = load(directory)
-    split = json.loads((directory / SPLIT_FILE).read_text(encoding="utf-8"))
+    split = required_split(directory)
     cases = find_test_cases(predictor, directory, split, data)[:first]
     _report_unknown_spacing(cases, directory.name)
     files = scoring_files(directory, _suffix(data, samples))
@@ -174,7 +174,7 @@ def _write_tables(
     for kind, table in tables._asdict().items():
         columns = [*run_columns, *table.columns]
         complete = table.assign(**run_columns)[columns]
-        write_text(paths[kind], complete.to_csv(index=False))
+        write_frame(paths[kind], complete)
     return paths["scores"]
 
 

@@ -14,7 +14,8 @@ import pandas as pd
 
 from segpl.evaluation.shifts import Shift
 from segpl.foundation.files import file_name, write_text
-from segpl.rundir import read_table
+from segpl.foundation.tables import write_frame
+from segpl.rundir import read_mapping, read_table
 
 SCORES_SUFFIX = ".scores.csv"
 KEY_FILE = "key.json"
@@ -44,7 +45,7 @@ class Measurements:
         file = self.folder / KEY_FILE
         if not file.is_file():
             return {}
-        return json.loads(file.read_text(encoding="utf-8"))
+        return read_mapping(file)
 
     def open(self) -> None:
         """Remove what was measured under another key."""
@@ -66,7 +67,7 @@ class Measurements:
             table = getattr(tables, kind)
             if kind == "scores" or len(table):
                 file = self._file(case, _shift_name(shift), kind)
-                write_text(file, table.to_csv(index=False))
+                write_frame(file, table)
 
     def tables(self, cases: Sequence[str]) -> Tables:
         """The tables of all shifts that every one of these cases was measured under."""

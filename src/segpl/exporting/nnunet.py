@@ -1,6 +1,5 @@
 """A data set for nnU-Net v2: the labels as they were drawn, and the run's pseudo-labels."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +15,10 @@ from segpl.data.layouts.nnunet_writer import subjects_entry, write_case, write_d
 from segpl.data.scans import Scan, channels_of, complaints, read_scan
 from segpl.exporting.output_paths import new_folder
 from segpl.foundation.errors import UserError
-from segpl.foundation.files import write_text
 from segpl.foundation.progress import console, track
+from segpl.foundation.tables import write_frame
 from segpl.inference.predictor import Predictor, load
-from segpl.rundir import SPLIT_FILE
+from segpl.rundir import required_split
 
 ACCEPTED_FILE = "accepted.csv"
 """Which pseudo-labels were accepted, with their expected Dice."""
@@ -109,7 +108,7 @@ def export_nnunet(directory: Path, folder: Path, accept: float = ACCEPT) -> Path
     with new_folder(folder) as draft:
         _write_labelled(draft, cases.labelled, task, numbering)
         decisions = _write_pseudo_labelled(draft, cases.unlabelled, predictor, numbering, accept)
-        write_text(draft / ACCEPTED_FILE, _decision_table(decisions))
+        write_frame(draft / ACCEPTED_FILE, _decision_table(decisions), float_format="%.4f")
         accepted = [decision.case for decision in decisions if decision.accepted]
         written = [*cases.labelled, *accepted]
         method = predictor.run.method.name()
@@ -129,10 +128,7 @@ def export_nnunet(directory: Path, folder: Path, accept: float = ACCEPT) -> Path
 
 def training_cases(directory: Path, dataset: Dataset) -> TrainingCases:
     """The cases of `split.json`, as long as the data set still holds all of them."""
-    file = directory / SPLIT_FILE
-    if not file.is_file():
-        raise UserError(f"{file} is missing, so the test cases are not known: train the run again.")
-    split = json.loads(file.read_text(encoding="utf-8"))
+    split = required_split(directory)
     known = {case.name: case for case in dataset.training}
     labelled_names = [*split["labelled"], *split["validation"]]
     unlabelled_names = split["unlabelled"]
@@ -197,8 +193,8 @@ def pseudo_label(case: Case, predictor: Predictor) -> PseudoLabel:
     return PseudoLabel(prediction.mask, expected_dice)
 
 
-def _decision_table(decisions: Sequence[Decision]) -> str:
-    """The content of `accepted.csv`."""
+def _decision_table(decisions: Sequence[Decision]) -> pd.DataFrame:
+    """The rows of `accepted.csv`."""
     rows: list[dict[str, Any]] = []
     for decision in decisions:
         rows.append(
@@ -209,8 +205,7 @@ def _decision_table(decisions: Sequence[Decision]) -> str:
                 "accepted": decision.accepted,
             }
         )
-    table = pd.DataFrame(rows, columns=["case", "subject", "expected_dice", "accepted"])
-    return table.to_csv(index=False, float_format="%.4f")
+    return pd.DataFrame(rows, columns=["case", "subject", "expected_dice", "accepted"])
 
 
 def _read_checked(case: Case, task: Task) -> Scan:

@@ -56,8 +56,11 @@ def write_bytes(file: Path, content: bytes) -> None:
 
 
 def write_text(file: Path, text: str) -> None:
-    """Write a UTF-8 text file atomically, with the line ends that `text` has."""
-    write_bytes(file, text.encode())
+    """Write a UTF-8 text file atomically, with the line ends that `text` has.
+
+    Bytes of file names that are not UTF-8 are written as they are.
+    """
+    write_bytes(file, text.encode(errors="surrogateescape"))
 
 
 def write_nifti(file: Path, voxels: "np.ndarray", affine: "np.ndarray") -> None:

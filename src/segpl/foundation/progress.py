@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import track as rich_track
 
 from segpl.foundation.processes import is_first
@@ -15,6 +16,7 @@ console = Console(
     stderr=True,
     highlight=False,
     soft_wrap=True,
+    markup=False,
     quiet=not is_first(),
 )
 
@@ -36,7 +38,8 @@ def track(items: Sequence[T], description: str) -> Iterable[T]:
     Where standard error is not a terminal nothing is shown.
     """
     silent = not console.is_terminal
-    return rich_track(items, description, console=console, transient=True, disable=silent)
+    title = escape(description)  # a case may be called [/x]
+    return rich_track(items, title, console=console, transient=True, disable=silent)
 
 
 def format_duration(seconds: float) -> str:

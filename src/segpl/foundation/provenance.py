@@ -55,7 +55,7 @@ def _fingerprint(data: Path) -> str:
             name = file.relative_to(folder).as_posix()
             size = file.stat().st_size
             lines.append(f"{name} {size}\n")
-    digest = hashlib.sha256("".join(lines).encode())
+    digest = hashlib.sha256("".join(lines).encode(errors="surrogateescape"))
     return f"sha256:{digest.hexdigest()}"
 
 

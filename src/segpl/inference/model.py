@@ -1,14 +1,20 @@
 """A trained model, read from its run directory."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
+from segpl.data.cases import Task
 from segpl.foundation.errors import UserError
 from segpl.rundir import RUN_FILE, WEIGHTS_FILE
 from segpl.settings.run import Run, read_task
+
+LARGEST_WEIGHT = 1e9
+"""Trained weights are below 1000; a damaged bit of the exponent makes them huge."""
 
 
 def load_model(directory: Path, run: Run) -> nn.Module:
@@ -22,11 +28,31 @@ def load_model(directory: Path, run: Run) -> nn.Module:
             f"{directory} has no {WEIGHTS_FILE} because its training has not ended: "
             "continue it with segpl train --resume."
         )
-    model = run.build(read_task(directory))
+    task = read_task(directory)
     try:
-        model.load_state_dict(load_file(file))
-    except (SafetensorError, RuntimeError):
+        weights = load_file(file)
+    except SafetensorError:
+        weights = {}
+    if _shapes(weights) != _expected_shapes(run, task):
         raise UserError(
             f"{file} does not hold the weights that {RUN_FILE} describes: train the run again."
-        ) from None
+        )
+    if not all((weight.abs() < LARGEST_WEIGHT).all() for weight in weights.values()):  # or NaN
+        raise UserError(
+            f"{file} holds weights that are NaN, infinite or above {LARGEST_WEIGHT:g}: "
+            "copy it again, or train the run again."
+        )
+    model = run.build(task)
+    model.load_state_dict(weights)
     return model.eval()
+
+
+def _expected_shapes(run: Run, task: Task) -> dict[str, torch.Size]:
+    """The shapes of a run's weights. No memory is taken for them, however many they are."""
+    with torch.device("meta"):
+        model = run.build(task)
+    return _shapes(model.state_dict())
+
+
+def _shapes(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Size]:
+    return {name: weight.shape for name, weight in weights.items()}

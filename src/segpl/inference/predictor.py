@@ -170,6 +170,11 @@ class Predictor:
                 self._window(options), x, self.run.patch, rows, device=self.device
             )
             for _, slab in zip(show_progress(rows), finished_slabs, strict=True):
+                if not slab.isfinite().all():  # they would become an empty mask
+                    raise UserError(
+                        "the network's output is not a number: the weights of the run are "
+                        "damaged, or the scan has extreme values."
+                    )
                 end = start + slab.shape[3]
                 tempered = self._temper(slab, options)
                 for index, values in enumerate(tempered):  # one map at a time to save memory

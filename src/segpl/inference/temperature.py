@@ -12,7 +12,7 @@ from segpl.foundation.errors import UserError
 from segpl.metrics.calibration import EPSILON
 from segpl.rundir import (
     TEMPERATURE_FILE,
-    read_plain,
+    read_mapping,
     read_split,
     run_directories,
     write_json,
@@ -79,7 +79,10 @@ def read_temperature(directory: Path) -> float:
         raise UserError(
             f"{file} does not exist: fit it with segpl evaluate {directory}, or give a number."
         )
-    return float(read_plain(file)["temperature"])
+    temperature = read_mapping(file).get("temperature")
+    if not isinstance(temperature, int | float) or not 0 < temperature < float("inf"):
+        raise UserError(f"{file} holds no temperature above 0: fit it again with segpl evaluate.")
+    return float(temperature)
 
 
 def fitted_temperature(directory: Path) -> float:

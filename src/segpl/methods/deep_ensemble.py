@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import torch
-from pydantic import PositiveInt
+from pydantic import Field
 from torch import nn
 
 from segpl.em.tensors import Images, Probabilities
@@ -27,7 +27,7 @@ class DeepEnsemble(Method):
 
     base: Method = field(default_factory=lambda: Method.choose("supervised"))
     """The method of the members, by name, with settings of its own."""
-    members: PositiveInt = 5
+    members: Annotated[int, Field(ge=1, le=100)] = 5
     """Number of members; 5 in their paper."""
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@ from segpl.data.formats.image import split_array_name
 from segpl.data.saving import NIFTI, same_format
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import draft, file_name
+from segpl.foundation.plain_files import read_json_object
 from segpl.inference.result import Prediction
 from segpl.prediction.dicom import save_dicom_seg
 from segpl.prediction.request import Request
@@ -64,13 +65,14 @@ class OutputFolder:
         file = self.request.out / RECORD_FILE
         if not file.is_file():
             return settings
-        record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        record = read_json_object(file, "choose another --out")
         for key, value in settings.items():
             if record.get(key) != value:
                 raise UserError(
                     f"{self.request.out} holds predictions of another run, or with other samples "
                     "or another temperature: choose another --out."
                 )
+        _check_scan_records(file, record.get("scans"))
         return record
 
     def _check_mask_is_not_scan(self, case: Case) -> None:
@@ -150,6 +152,17 @@ class OutputFolder:
 
     def _mask_file(self, case: Case, ending: str) -> Path:
         return self.request.out / f"{file_name(case.name)}{ending}"
+
+
+def _check_scan_records(file: Path, scans: Any) -> None:
+    """Raise an error unless every scan has a record of its files."""
+    if isinstance(scans, dict) and all(_is_scan_record(scan) for scan in scans.values()):
+        return
+    raise UserError(f"{file} does not say which scans the masks belong to: choose another --out.")
+
+
+def _is_scan_record(scan: Any) -> bool:
+    return isinstance(scan, dict) and {"images", "content"} <= scan.keys()
 
 
 def _scan_record(case: Case) -> dict[str, Any]:

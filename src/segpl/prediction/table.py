@@ -4,7 +4,8 @@ import csv
 import math
 from pathlib import Path
 
-from segpl.foundation.files import draft
+from segpl.foundation.errors import UserError
+from segpl.foundation.tables import unescaped, write_rows
 from segpl.inference.numbers import RegionNumbers
 
 CaseAndRegion = tuple[str, str]
@@ -22,8 +23,12 @@ class CaseTable:
             self._read()
 
     def _read(self) -> None:
-        with self.file.open(encoding="utf-8", newline="") as lines:
+        with self.file.open(encoding="utf-8", errors="surrogateescape", newline="") as lines:
             for row in csv.DictReader(lines):
+                if set(row) != set(COLUMNS):
+                    raise UserError(f"{self.file} has other columns: choose another --out.")
+                row["case"] = unescaped(row["case"])
+                row["region"] = unescaped(row["region"])
                 self.rows[row["case"], row["region"]] = row
 
     def add(self, case: str, numbers_by_region: dict[str, RegionNumbers]) -> None:
@@ -36,10 +41,7 @@ class CaseTable:
         self._write()
 
     def _write(self) -> None:
-        with draft(self.file) as path, path.open("w", encoding="utf-8", newline="") as lines:
-            writer = csv.DictWriter(lines, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(self.rows.values())
+        write_rows(self.file, COLUMNS, self.rows.values())
 
 
 def _cell(value: float) -> str:

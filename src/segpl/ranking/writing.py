@@ -1,6 +1,5 @@
 """The ranking as a CSV file, as a table on the terminal and as a picture."""
 
-import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +9,8 @@ from typing import NamedTuple
 from rich.console import Console
 
 from segpl.data.cases import Case
-from segpl.foundation.files import write_bytes, write_text
+from segpl.foundation.files import write_bytes
+from segpl.foundation.tables import write_rows
 from segpl.reporting.rank_sheet import Row, draw_sheet
 from segpl.reporting.render import print_table
 from segpl.reporting.table import Column, Format, Table, text_column
@@ -40,16 +40,13 @@ def write_ranking(
     failed: Mapping[Case, str],
 ) -> None:
     """Write all ranked scans and, without numbers, those that failed, with the error as reason."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, Ranked._fields, lineterminator="\n")
-    writer.writeheader()
+    rows: list[dict[str, object]] = []
     for scan in ranking:
         values = scan._asdict()
-        writer.writerow({name: _cell(value) for name, value in values.items()})
+        rows.append({name: _cell(value) for name, value in values.items()})
     for case, error in failed.items():
-        failed_row = {"case": case.name, "reason": error, "file": case.images[0]}
-        writer.writerow(failed_row)
-    write_text(file, text.getvalue())
+        rows.append({"case": case.name, "reason": error, "file": case.images[0]})
+    write_rows(file, Ranked._fields, rows)
 
 
 def _cell(value: object) -> object:
@@ -76,7 +73,7 @@ def print_ranking(ranking: Sequence[Ranked], count: int | None) -> None:
     print_table(ranking_table(printed))
     more = len(ranking) - len(printed)
     if more > 0:
-        Console(soft_wrap=True).print(f"and {more} more")
+        Console(soft_wrap=True, markup=False).print(f"and {more} more")
 
 
 def ranking_table(ranking: Sequence[Ranked]) -> Table:

@@ -31,10 +31,10 @@ IMAGES_ARE_NOT_INDEPENDENT = (
 
 def print_comparison(folders: Sequence[Path], baseline: str) -> None:
     """Print the verdict on every method, then the tests, the scores by size, and calibration."""
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, markup=False)
     material, left_out = _scored_material(folders, baseline)
     for sentence in left_out:
-        console.print(sentence, markup=False)
+        console.print(sentence)
     answers = _verdicts(material, baseline)
     sentences = [answer.sentence for answer in answers]
     for sentence in [*sentences, *_notes(material)]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from segpl.rundir import COST_FILE, FACTS_FILE, LOG_FILE, read_plain
+from segpl.rundir import COST_FILE, FACTS_FILE, LOG_FILE, read_mapping, read_numbers
 
 
 class GuardAct(NamedTuple):
@@ -65,7 +65,7 @@ def read_log(directory: Path) -> pd.DataFrame:
     file = directory / LOG_FILE
     if not file.is_file() or not file.stat().st_size:
         return pd.DataFrame()
-    return pd.read_csv(file)
+    return read_numbers(file)
 
 
 def derived_use(log: pd.DataFrame, cost: Mapping[str, Any]) -> bool | None:
@@ -109,4 +109,4 @@ def _derived_seconds(cost: Mapping[str, Any], steps: int | None) -> float | None
 
 
 def _read(file: Path) -> Mapping[str, Any]:
-    return read_plain(file) if file.is_file() else {}
+    return read_mapping(file) if file.is_file() else {}

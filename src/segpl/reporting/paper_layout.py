@@ -49,7 +49,7 @@ def _score_rows(budget: str, rows: pd.DataFrame, layout: Layout) -> Sequence[Row
     here: list[str] = []
     paper: list[str] = []
     for method in layout.methods:
-        row = rows.loc[method]
+        row: pd.Series = rows.loc[method]
         here.append(PER_CENT.text(Spread(row[f"{HEADLINE}_mean"], row[f"{HEADLINE}_std"])))
         paper.append(PAPER_PER_CENT.text(Spread(row["paper_mean"], row["paper_std"])))
     return [[budget, HERE, *here], [budget, PAPER, *paper]]

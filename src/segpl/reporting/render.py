@@ -142,7 +142,7 @@ def print_table(table: Table) -> None:
     """Print title, table and notes on the terminal; nothing if the table has no rows."""
     if not _rows(table):
         return
-    text_console = Console(soft_wrap=True)
+    text_console = Console(soft_wrap=True, markup=False)
     text_console.print(table.title, highlight=False, markup=False)
     _table_console().print(terminal(table))
     for note in _notes(table, BOLD_AND_ITALIC):

@@ -11,12 +11,13 @@ import pandas as pd
 
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import file_name
-from segpl.reporting.facts import Facts, read_facts
+from segpl.reporting.facts import Facts, read_facts, read_log
 from segpl.rundir import (
     LOG_FILE,
     RUN_FILE,
     RUNS_FILE,
     ScoringFiles,
+    read_mapping,
     read_plain,
     read_table,
     run_directories,
@@ -28,6 +29,10 @@ FAILED_FILE = "failed.txt"
 """Written by a study into the directory of a run that failed: the reason, in one line."""
 OWN_DATA_SUFFIX = re.compile(r"(-\d+-samples)?")
 """Suffixes of evaluations on the run's own test cases. Other data have other suffixes."""
+
+CASE_COLUMNS = ("subject", "case", "region", "shift", "level")
+SCORE_COLUMNS = (*CASE_COLUMNS, "metric", "value")
+CURVE_COLUMNS = (*CASE_COLUMNS, "curve", "x", "y", "voxels")
 
 
 @dataclass(frozen=True)
@@ -97,20 +102,31 @@ class RunFolder:
         file = self.folder / name
         if not file.is_file() or not file.stat().st_size:
             return pd.DataFrame()
-        rows = pd.read_csv(file) if name == LOG_FILE else read_table(file)
+        rows = read_log(self.folder) if name == LOG_FILE else read_table(file)
         return rows.assign(run=self.name, method=self.method, budget=self.budget, seed=self.seed)
 
     def scores(self) -> pd.DataFrame:
         """The scores of the test cases."""
-        return self.table(self.scoring.scores.name)
+        return self._table_with(SCORE_COLUMNS, self.scoring.scores.name)
 
     def images(self) -> pd.DataFrame:
         """The scores of single images."""
-        return self.table(self.scoring.images.name)
+        return self._table_with(SCORE_COLUMNS, self.scoring.images.name)
 
     def curves(self) -> pd.DataFrame:
         """The points of reliability and risk-coverage curves."""
-        return self.table(self.scoring.curves.name)
+        return self._table_with(CURVE_COLUMNS, self.scoring.curves.name)
+
+    def _table_with(self, columns: Sequence[str], name: str) -> pd.DataFrame:
+        """A table that must have these columns if it has rows."""
+        rows = self.table(name)
+        missing = [column for column in columns if column not in rows]
+        if len(rows) and missing:
+            raise UserError(
+                f"{self.folder / name} has no column {missing[0]}: "
+                "write it again with segpl evaluate."
+            )
+        return rows
 
     def log(self) -> pd.DataFrame:
         """The log of the training, step by step."""
@@ -134,7 +150,7 @@ def find_runs(folder: Path) -> list[RunFolder]:
     study_file = folder / RUNS_FILE
     if not study_file.is_file():
         return [_read_run(directory, {}) for directory in directories]
-    names = read_plain(study_file)
+    names = read_mapping(study_file)
     runs = [_read_run(directory, names) for directory in directories if directory.name in names]
     if not runs:
         raise UserError(
@@ -154,7 +170,7 @@ def _run_directories(folder: Path) -> list[Path]:
 
 def _read_run(directory: Path, names: Mapping[str, Sequence[str]]) -> RunFolder:
     """Read a run. `names` maps directory names to the study's names of method and budget."""
-    settings = read_plain(directory / RUN_FILE)
+    settings = read_mapping(directory / RUN_FILE)
     if directory.name in names:
         method, budget = names[directory.name]
     else:

@@ -65,7 +65,7 @@ def _print_undefined(scores: pd.DataFrame) -> None:
     if undefined:
         values_text = plural(len(values), "IoU value")
         are = verb(undefined, "is", "are")
-        Console(soft_wrap=True).print(
+        Console(soft_wrap=True, markup=False).print(
             f"{undefined} of {values_text} {are} undefined "
             f"(truth and mask are both empty) and {are} left out."
         )

@@ -6,6 +6,7 @@ import pandas as pd
 
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import write_text
+from segpl.foundation.tables import write_frame
 from segpl.reporting.image_scores import over_images
 from segpl.reporting.paper_layout import paper_layout_table
 from segpl.reporting.render import latex, markdown
@@ -90,5 +91,5 @@ def _write_table(stem: Path, table: Table) -> list[Path]:
 
 
 def _write_csv(file: Path, numbers: pd.DataFrame) -> Path:
-    write_text(file, numbers.to_csv(index=False, float_format="%.6g"))
+    write_frame(file, numbers, float_format="%.6g")
     return file

@@ -7,6 +7,8 @@ from segpl.foundation.errors import UserError
 
 FEWEST_LEVELS = 3
 """Levels that the U-Net needs at least."""
+MOST_LEVELS = 10
+"""Each level doubles the channels."""
 OPPOSITES = ("LR", "PA", "IS")
 """Letters of opposite directions: an orientation such as RAS has one of each pair."""
 
@@ -25,9 +27,10 @@ def check_strides(strides: Sequence[Sequence[int]] | None, patch: Sequence[int])
     if strides is None:
         return
     is_complete = all(len(level) == len(patch) for level in strides)
-    if len(strides) < FEWEST_LEVELS or not is_complete or not _divide(strides, patch):
+    has_levels = FEWEST_LEVELS <= len(strides) <= MOST_LEVELS
+    if not has_levels or not is_complete or not _divide(strides, patch):
         raise UserError(
-            f"strides must have {FEWEST_LEVELS} levels or more, a number for each axis, "
+            f"strides must have {FEWEST_LEVELS} to {MOST_LEVELS} levels, a number for each axis, "
             "and divide the patch evenly.",
             where=("strides",),
         )

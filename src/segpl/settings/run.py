@@ -9,11 +9,12 @@ import yaml
 from pydantic import ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import nn
 
-from segpl.data.cases import Task
+from segpl.data.cases import Task, check_task
 from segpl.data.preparation import Preparation
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import write_text
 from segpl.foundation.named import plain, validated
+from segpl.foundation.plain_files import read_yaml_values
 from segpl.methods.base import Method
 from segpl.networks.unet import UNet
 from segpl.rundir import RUN_FILE, TASK_FILE, check_format
@@ -66,19 +67,19 @@ class Run:
     BRATS data give it by folders HGG and LGG or by name_mapping.csv. Cases of unknown grade are
     used.
     """
-    seed: NonNegativeInt = 0
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Determines the split, the first weights, and every batch."""
-    steps: PositiveInt
+    steps: Annotated[int, Field(ge=1, le=10**9)]
     """Optimiser steps."""
     learning_rate: PositiveFloat
     """Of Adam; decays to 0 as (1 - progress)^0.9."""
-    batch: PositiveInt = 2
+    batch: Annotated[int, Field(ge=1, le=10**4)] = 2
     """Labelled images per step; a deep ensemble has as many for each member."""
-    ratio: PositiveInt
+    ratio: Annotated[int, Field(ge=1, le=10**4)]
     """Unlabelled images per labelled one in each step."""
-    patch: tuple[PositiveInt, ...]
+    patch: tuple[Annotated[int, Field(ge=1, le=10**4)], ...]
     """Size of the crops in voxels: two numbers for 2D slices, three for 3D."""
-    channels: PositiveInt
+    channels: Annotated[int, Field(ge=1, le=1024)]
     """Channels of the U-Net's first level; each further level doubles them."""
     strides: tuple[tuple[PositiveInt, ...], ...] | None = None
     """How much each level of the U-Net shrinks each axis; null derives it from the patch."""
@@ -186,12 +187,11 @@ def read_run(directory: Path) -> Run:
 def read_yaml(file: Path) -> dict[str, Any]:
     """A mapping from a YAML file."""
     try:
-        values = yaml.safe_load(file.read_text(encoding="utf-8"))
+        values = read_yaml_values(file)
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         raise UserError(f"{file} is not a file: give a YAML file of settings.") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"{file} is not valid YAML ({reason}): fix it.") from None
+    except ValueError as error:
+        raise UserError(f"{file} is not valid YAML ({error}): fix it.") from None
     if not isinstance(values, dict):
         raise UserError(f"{file} must contain settings such as 'steps: 200', one per line.")
     return values
@@ -214,4 +214,6 @@ def save_task(directory: Path, task: Task) -> None:
 def read_task(directory: Path) -> Task:
     """The channels and regions that a run was trained on."""
     file = directory / TASK_FILE
-    return validated(Task, read_yaml(file), f"{file}: ")
+    task = validated(Task, read_yaml(file), f"{file}: ")
+    check_task(task, file)
+    return task

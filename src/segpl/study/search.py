@@ -14,8 +14,8 @@ from segpl.data import splits
 from segpl.data.cache import Cache, default_folder
 from segpl.data.layouts import read_dataset
 from segpl.foundation.errors import UserError
-from segpl.foundation.files import write_text
 from segpl.foundation.progress import console
+from segpl.foundation.tables import write_frame
 from segpl.rundir import LAST_CHECKPOINT, LOG_FILE, RUN_FILE, read_table
 from segpl.study.search_file import Search, read_search
 from segpl.study.yaml_source import YamlSource
@@ -48,7 +48,7 @@ def search(
     wanted = _with_common_batch(wanted, study)
     _make_trials(optuna, study, wanted, trials or wanted.trials, out)
     table = study.trials_dataframe(attrs=("number", "state", "value", "params"))
-    write_text(out / "trials.csv", table.to_csv(index=False))
+    write_frame(out / "trials.csv", table)
     console.print(
         f"trial {study.best_trial.number} is best: "
         f"validation IoU {study.best_value:.3f}, {study.best_params}"

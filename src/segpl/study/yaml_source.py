@@ -23,7 +23,7 @@ class YamlSource:
         """Counted from 1, by the path of the value."""
         self._paths: dict[KeyPath, KeyPath] = {}
         """Paths in the file by their nested form: `method.alpha` is `alpha` within `method`."""
-        root = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        root = yaml.compose(file.read_text(encoding="utf-8-sig"), Loader=yaml.SafeLoader)
         self._record_lines(root, ())
 
     def _record_lines(self, node: yaml.Node | None, path: KeyPath) -> None:

@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
-
 from segpl.data.formats.arrays import open_npy, open_npz
 from segpl.data.formats.hdf5 import open_hdf5
 from segpl.data.formats.image import (
@@ -18,6 +16,7 @@ from segpl.data.formats.image import (
     split_array_name,
 )
 from segpl.data.formats.itk import holds_dicom, open_itk, open_series
+from segpl.data.formats.limits import check_spacing, check_voxel_count
 from segpl.data.formats.nifti import open_nifti
 from segpl.data.formats.pictures import open_picture
 from segpl.foundation.errors import UserError
@@ -121,18 +120,11 @@ def _ending(file: Path) -> str:
 
 
 def _open(file: Path) -> LazyImage:
-    """Read the header; an error if the image has no voxels or no valid spacing."""
+    """Read the header; an error if it claims no voxels, too many, or no plausible spacing."""
     opener = _opener(file)
     lazy = opener(file)
-    if 0 in lazy.shape:
-        raise UserError(f"{file} holds no voxels: export the file again.")
-    distances = spacing(lazy.affine)
-    if 0 in distances or not np.isfinite(lazy.affine).all():
-        x, y, z = distances
-        raise UserError(
-            f"{file} has a spacing of {x:g} x {y:g} x {z:g} mm: "
-            "correct its header or export the file again."
-        )
+    check_voxel_count(file, lazy.shape)
+    check_spacing(file, lazy.affine)
     return lazy
 
 

@@ -2,11 +2,13 @@
 
 import io
 import zipfile
+from math import prod
 from pathlib import Path
 
 import numpy as np
 
 from segpl.data.formats.image import LazyImage, Voxels, array_shape, split_array_name
+from segpl.data.formats.limits import check_compressed_size
 from segpl.foundation.errors import UserError
 
 _HEADER_READERS = {
@@ -20,10 +22,13 @@ def open_npy(file: Path) -> LazyImage:
     """Open an array; its voxels are memory-mapped."""
     with file.open("rb") as content:
         header = content.read(_HEADER_BYTES)
-    shape = array_shape(file, _stored_shape(header))
+    stored_shape, _ = _shape_and_bytes(header)
+    shape = array_shape(file, stored_shape)
 
     def read() -> Voxels:
-        values = np.load(file, mmap_mode="r")
+        values = np.load(file, mmap_mode="r")  # fails if the file is too short
+        if values.offset + values.nbytes != file.stat().st_size:
+            raise ValueError("the file holds more voxels than its header claims")
         return values.reshape(shape)
 
     return LazyImage(shape, np.eye(4), read)
@@ -37,28 +42,32 @@ def open_npz(file: Path) -> LazyImage:
     path, wanted = split_array_name(file)
     with zipfile.ZipFile(path) as archive:
         names = [member.removesuffix(".npy") for member in archive.namelist()]
-        name = _choose_array(file, wanted, names)
-        with archive.open(f"{name}.npy") as content:
+        member = archive.getinfo(f"{_choose_array(file, wanted, names)}.npy")
+        with archive.open(member) as content:
             header = content.read(_HEADER_BYTES)
-    shape = array_shape(file, _stored_shape(header))
+    stored_shape, stored_bytes = _shape_and_bytes(header)
+    shape = array_shape(file, stored_shape)
+    check_compressed_size(stored_bytes, member.compress_size)
 
     def read() -> Voxels:
-        with np.load(path) as content:
-            values = content[name]
+        with zipfile.ZipFile(path) as archive, archive.open(member) as content:
+            values = np.lib.format.read_array(content)
+            if content.read(1):  # the checksum is verified at the end
+                raise ValueError("the file holds more voxels than its header claims")
         return values.reshape(shape)
 
     return LazyImage(shape, np.eye(4), read)
 
 
-def _stored_shape(header: bytes) -> tuple[int, ...]:
-    """The shape of an array from the first bytes of its .npy file."""
+def _shape_and_bytes(header: bytes) -> tuple[tuple[int, ...], int]:
+    """The shape of an array, and the bytes of its values, from the start of its .npy file."""
     content = io.BytesIO(header)
     version = np.lib.format.read_magic(content)
     if version not in _HEADER_READERS:  # version 3 is for records with named fields
         raise ValueError("its values are not plain numbers")
     shape: tuple[int, ...]
-    shape, _fortran_order, _dtype = _HEADER_READERS[version](content)
-    return shape
+    shape, _fortran_order, dtype = _HEADER_READERS[version](content)
+    return shape, prod(shape) * dtype.itemsize
 
 
 def _choose_array(file: Path, wanted: str, names: list[str]) -> str:

@@ -122,7 +122,7 @@ def split_array_name(file: Path) -> tuple[Path, str]:
 
     "case.h5#label" becomes "case.h5" and "label".
     """
-    match = re.fullmatch(r"(.+\.\w+)#([^.]+)", str(file))
+    match = re.fullmatch(r"(.+\.\w+)#([^.]+)", str(file), re.DOTALL)
     if match is None:
         return file, ""
     path, name = match.groups()

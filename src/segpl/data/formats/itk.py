@@ -4,8 +4,9 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from math import prod
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from segpl.data.formats.image import (
     channels_first,
     shape_from_axes,
 )
+from segpl.data.formats.stored_voxels import stored_voxels, verify
 from segpl.foundation.errors import UserError
 
 if TYPE_CHECKING:
@@ -34,9 +36,12 @@ _READERS = {
     ".nhdr": "NrrdImageIO",
 }
 _DICOM_READER = "GDCMImageIO"
-_DICOM_PREAMBLE = 128  # bytes before the letters DICM
+_DICOM_PREAMBLE = 128  # bytes before the letters
+_DICOM_LETTERS = b"DICM"
+_NOT_SLICES = ("DICOMDIR",)
+"""DICOM files that list others."""
 _UNEVEN_SLICES = 0.25
-"""The largest deviation of a slice distance from the mean distance, as a share of the mean."""
+"""The largest deviation of a slice distance from the median distance, as a share of it."""
 
 _STDERR_DESCRIPTOR = 2
 _STDERR_LOCK = threading.Lock()
@@ -47,14 +52,18 @@ def open_itk(file: Path) -> LazyImage:
     """Open an image in one file. Its fourth axis or the components of a voxel are the channels."""
     import SimpleITK
 
+    image_io = _READERS.get(file.suffix.lower(), _DICOM_READER)
+    stored = None if image_io == _DICOM_READER else stored_voxels(file)
     reader = SimpleITK.ImageFileReader()
-    reader.SetImageIO(_READERS.get(file.suffix.lower(), _DICOM_READER))
+    reader.SetImageIO(image_io)
     reader.SetFileName(str(file))
     with _itk_errors():
         reader.ReadImageInformation()
     shape = shape_from_axes(file, reader.GetSize(), reader.GetNumberOfComponents())
 
     def read() -> Voxels:
+        if stored:
+            verify(stored, prod(shape) * _bytes_per_value(reader))
         return _read_voxels(reader.Execute, shape)
 
     return LazyImage(shape, itk_affine(reader), read)
@@ -65,9 +74,11 @@ def open_series(folder: Path) -> LazyImage:
     import SimpleITK
 
     files = series_files(folder)
+    _check_all_slices_are_read(folder, files)
     slices = [open_itk(Path(file)) for file in files]
     if len(slices) == 1:
         return slices[0]
+    _check_slices_match(files, slices)
     reader = SimpleITK.ImageSeriesReader()
     reader.SetImageIO(_DICOM_READER)
     reader.SetFileNames(files)
@@ -77,7 +88,7 @@ def open_series(folder: Path) -> LazyImage:
     def read() -> Voxels:
         return _read_voxels(reader.Execute, shape)
 
-    return LazyImage(shape, _series_affine(folder, slices), read)
+    return LazyImage(shape, _series_affine(files, slices), read)
 
 
 def holds_dicom(folder: Path) -> bool:
@@ -90,7 +101,7 @@ def _is_dicom(file: Path) -> bool:
         return True
     with file.open("rb") as content:
         content.seek(_DICOM_PREAMBLE)
-        return content.read(4) == b"DICM"
+        return content.read(len(_DICOM_LETTERS)) == _DICOM_LETTERS
 
 
 def series_files(folder: Path) -> tuple[str, ...]:
@@ -113,6 +124,48 @@ def series_files(folder: Path) -> tuple[str, ...]:
     )
 
 
+def _check_all_slices_are_read(folder: Path, series: Sequence[str]) -> None:
+    """Raise an error if the folder holds a DICOM file that is not part of the series.
+
+    GDCM leaves out files that it cannot read. If that is the first or the last slice, there is no
+    gap between the others.
+    """
+    names = {Path(file).name for file in series}
+    endings = {_ending_of_slice(Path(file)) for file in series}
+    for file in sorted(folder.iterdir()):
+        is_other = file.name in names or file.name in _NOT_SLICES or file.name.startswith(".")
+        if is_other or not file.is_file():
+            continue
+        could_be_cut = file.stat().st_size <= _DICOM_PREAMBLE + len(_DICOM_LETTERS)
+        if _is_dicom(file) or (could_be_cut and _ending_of_slice(file) in endings):
+            raise UserError(
+                f"{file} is damaged or no slice of the series in its folder: "
+                "export the series again, or remove the file if it is not a part of the scan."
+            )
+
+
+def _ending_of_slice(file: Path) -> str:
+    """The ending of a file name; empty for names such as 1.2.840.17, which have numbers only."""
+    return "" if file.suffix[1:].isdigit() else file.suffix.lower()
+
+
+def _check_slices_match(files: Sequence[str], slices: Sequence[LazyImage]) -> None:
+    """Raise an error if a slice differs from the first in size, pixel spacing or orientation."""
+    first = slices[0]
+    for file, single in zip(files, slices, strict=True):
+        if single.shape != first.shape:
+            raise _different_slice(file, "size")
+        if not np.allclose(single.affine[:3, :2], first.affine[:3, :2], rtol=0, atol=1e-3):
+            raise _different_slice(file, "pixel spacing or orientation")
+
+
+def _different_slice(file: str, difference: str) -> UserError:
+    return UserError(
+        f"{file} has another {difference} than the first slice of its series: "
+        "keep one series in each folder, or export it again."
+    )
+
+
 def itk_affine(
     image: "SimpleITK.ImageFileReader | SimpleITK.Image",
 ) -> Affine:
@@ -126,7 +179,7 @@ def itk_affine(
     return TO_RAS @ affine
 
 
-def _series_affine(folder: Path, slices: list[LazyImage]) -> Affine:
+def _series_affine(files: Sequence[str], slices: Sequence[LazyImage]) -> Affine:
     """The affine of the first slice, with the mean step between slices as its third column.
 
     ITK would not report a missing slice; it would increase the spacing.
@@ -136,15 +189,24 @@ def _series_affine(folder: Path, slices: list[LazyImage]) -> Affine:
     steps = np.diff(positions, axis=0)
     if not steps.any():  # no slice has a position, as in secondary captures
         return affine
-    mean_step = steps.mean(axis=0)
-    deviations = np.linalg.norm(steps - mean_step, axis=1)
-    if deviations.max() > _UNEVEN_SLICES * np.linalg.norm(mean_step):
+    typical_step = np.median(steps, axis=0)
+    deviations = np.linalg.norm(steps - typical_step, axis=1)
+    if deviations.max() > _UNEVEN_SLICES * np.linalg.norm(typical_step):
+        slice_after_gap = files[int(deviations.argmax()) + 1]
         raise UserError(
-            f"{folder} has slices at uneven distances: "
-            "export the series again, without missing or duplicate slices."
+            f"{slice_after_gap} is at another distance from the slice before it than the other "
+            "slices: export the series again, without missing or duplicate slices."
         )
-    affine[:3, 2] = mean_step
+    affine[:3, 2] = steps.mean(axis=0)
     return affine
+
+
+def _bytes_per_value(reader: "SimpleITK.ImageFileReader") -> int:
+    """The bytes of one component of a voxel as stored."""
+    import SimpleITK
+
+    single_voxel = SimpleITK.Image([1] * reader.GetDimension(), reader.GetPixelID())
+    return int(single_voxel.GetSizeOfPixelComponent())
 
 
 def _read_voxels(execute: "Callable[[], SimpleITK.Image]", shape: ImageShape) -> Voxels:

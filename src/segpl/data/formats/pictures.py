@@ -3,6 +3,7 @@
 X is the column, Y the row and Z the page of a TIFF.
 """
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,11 +11,15 @@ import numpy as np
 from jaxtyping import Shaped
 
 from segpl.data.formats.image import LazyImage, Voxels
+from segpl.data.formats.limits import check_voxel_count
 from segpl.foundation.errors import UserError
 
 if TYPE_CHECKING:
     import PIL.Image
     import PIL.ImageFile
+
+# Pillow warns about odd tags that do not matter; a damaged picture is an error, or has no checksum.
+warnings.filterwarnings("ignore", module=r"PIL\.")
 
 _GREY_MODES = {
     "1": "L",
@@ -41,6 +46,7 @@ def open_picture(file: Path) -> LazyImage:
     from PIL import Image
 
     with Image.open(file) as picture:
+        check_voxel_count(file, picture.size)
         _refuse_16_bit_colours(file, picture)
         mode = _reading_mode(picture)
         pages = _page_count(picture)
@@ -49,6 +55,8 @@ def open_picture(file: Path) -> LazyImage:
     shape = (channels, width, height, pages)
 
     def read() -> Voxels:
+        with Image.open(file) as picture:
+            picture.verify()  # checksums of a PNG, which are not looked at otherwise
         with Image.open(file) as picture:
             slices = [_read_page(picture, number, mode) for number in range(pages)]
         return np.stack(slices, axis=-1)

@@ -1,10 +1,11 @@
 """Find the cases in a data folder: one module per layout, and its line in the table."""
 
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from segpl.data.cases import Case, Dataset
+from segpl.data.cases import Case, Dataset, check_task, with_readable_names
 from segpl.data.layouts import brats, carve, decathlon, drive, manifest, nnunet, paper, plain
 from segpl.data.layouts.plain.description import description_file
 from segpl.foundation.errors import UserError
@@ -51,7 +52,13 @@ def read_dataset(folder: Path) -> Dataset:
             f"{folder} is not a folder: give the folder that holds dataset.json and imagesTr."
         )
     dataset = _layout_of(folder).read(folder)
+    dataset = replace(
+        dataset,
+        training=with_readable_names(dataset.training),
+        test=with_readable_names(dataset.test),
+    )
     _check(dataset)
+    check_task(dataset.task, dataset.folder)
     return dataset
 
 

@@ -4,7 +4,6 @@
 unlabelled training images.
 """
 
-import json
 import re
 from collections.abc import Container
 from dataclasses import dataclass, field, fields
@@ -15,6 +14,7 @@ from segpl.data.cases import Case, Cases, Dataset, Region, Task
 from segpl.data.layouts.pairing import visible
 from segpl.foundation.errors import UserError
 from segpl.foundation.named import validated
+from segpl.foundation.plain_files import read_json
 
 NAME = "nnU-Net"
 DESCRIPTION = (
@@ -81,8 +81,8 @@ def read(folder: Path) -> Dataset:
 def read_object(file: Path) -> dict[str, Any]:
     """The JSON object in a `dataset.json`."""
     try:
-        content = json.loads(file.read_text(encoding="utf-8-sig"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        content = read_json(file)
+    except ValueError as error:
         raise UserError(f"{file} is not valid JSON ({error}): correct it.") from None
     if not isinstance(content, dict):
         raise UserError(
@@ -204,7 +204,7 @@ def _files_by_case(images: Path, ending: str) -> dict[str, list[Path]]:
     files_by_case: dict[str, list[Path]] = {}
     for file in visible(images.glob(f"*{ending}")):
         stem = file.name.removesuffix(ending)
-        match = re.fullmatch(r"(.+)_\d{4}", stem)
+        match = re.fullmatch(r"(.+)_\d{4}", stem, re.DOTALL)
         if match is None:
             raise UserError(f"{file} has no channel number: name it {stem}_0000{ending}.")
         case = match[1]

@@ -12,8 +12,9 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from segpl.data.cases import Case
-from segpl.foundation.files import write_bytes, write_text
+from segpl.foundation.files import write_bytes
 from segpl.foundation.progress import track
+from segpl.foundation.tables import write_frame
 from segpl.reporting.material import Material
 from segpl.reporting.page.catalogue import PICTURES, PLOTS, Picture, Plot
 from segpl.reporting.page.embedding import data_url, inline_svg
@@ -59,7 +60,7 @@ def _draw_plot(plot: Plot, numbers: pd.DataFrame, material: Material, folder: Pa
     with mpl.rc_context(MATPLOTLIB_SETTINGS | {"svg.hashsalt": plot.name}):
         svg = _save(plot.draw(categorised), "svg", {"Date": None})
     write_bytes(folder / f"{plot.name}.svg", svg)
-    write_text(folder / f"{plot.name}.csv", numbers.to_csv(index=False))
+    write_frame(folder / f"{plot.name}.csv", numbers)
     return DrawnFigure(
         entry=plot,
         file=f"{folder.name}/{plot.name}.svg",
@@ -106,7 +107,7 @@ def _draw_picture(
     with mpl.rc_context(MATPLOTLIB_SETTINGS):
         png = _save(picture.draw(scans), "png")
     write_bytes(folder / f"{picture.name}.png", png)
-    write_text(folder / f"{picture.name}.csv", scores.to_csv(index=False))
+    write_frame(folder / f"{picture.name}.csv", scores)
     return DrawnFigure(
         entry=picture,
         file=f"{folder.name}/{picture.name}.png",

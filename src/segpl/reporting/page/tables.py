@@ -25,6 +25,7 @@ from segpl.reporting.table import (
     from_json,
     text_column,
 )
+from segpl.rundir import read_text_table
 
 MAIN_METRICS = {
     "iou": METRICS["iou"],
@@ -178,7 +179,7 @@ def study_tables(files: Sequence[Path]) -> list[Table]:
 
 def ranking_table(file: Path) -> Table:
     """The scans that should be labelled next, most useful first."""
-    ranking = pd.read_csv(file, dtype=str, keep_default_na=False)
+    ranking = read_text_table(file)
     columns = [text_column(str(name), wraps=True) for name in ranking.columns]
     rows = [list(row) for row in ranking.head(MAX_RANKED).itertuples(index=False)]
     notes = []
