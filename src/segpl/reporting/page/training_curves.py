@@ -235,14 +235,8 @@ def _draw_prior_and_posterior(axis: Axes, curve: pd.DataFrame, style: MethodStyl
 
 def _draw_bound(axis: Axes, curve: pd.DataFrame, style: MethodStyle) -> None:
     draw_band(axis, curve["step"], curve["bound_low"], curve["bound_high"], style.color)
-    axis.plot(
-        curve["step"],
-        curve["bound"],
-        color=style.color,
-        lw=1.4,
-        ls=style.linestyle,
-        label=f"{style.method}: bound",
-    )
+    # Without a label: the legend names the method's colour already.
+    axis.plot(curve["step"], curve["bound"], color=style.color, lw=1.4, ls=style.linestyle)
 
 
 def _draw_distribution(
