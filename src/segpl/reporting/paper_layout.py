@@ -48,8 +48,9 @@ def paper_layout_table(numbers: pd.DataFrame, cost: pd.DataFrame, layout: Layout
 def _score_rows(budget: str, rows: pd.DataFrame, layout: Layout) -> Sequence[Row]:
     here: list[str] = []
     paper: list[str] = []
+    by_method = rows.to_dict("index")
     for method in layout.methods:
-        row: pd.Series = rows.loc[method]
+        row = by_method[method]
         here.append(PER_CENT.text(Spread(row[f"{HEADLINE}_mean"], row[f"{HEADLINE}_std"])))
         paper.append(PAPER_PER_CENT.text(Spread(row["paper_mean"], row["paper_std"])))
     return [[budget, HERE, *here], [budget, PAPER, *paper]]
