@@ -337,11 +337,16 @@ def note_on_steps() -> str:
 
 
 def note_on_missing_runs(study: Settings, scores: pd.DataFrame) -> Iterator[str]:
-    """Which runs of the study have not been made."""
+    """Which methods of the study have not been run, and which runs of the others are missing."""
     columns = scores[["labelled", "method", "seed"]]
     done = set(columns.itertuples(index=False, name=None))
     budgets = budget_names(study)
-    requested = list(product(budgets, method_labels(study), study["seeds"]))
+    with_runs = set(scores["method"])
+    methods = [label for label in method_labels(study) if label in with_runs]
+    without_runs = [label for label in method_labels(study) if label not in with_runs]
+    if without_runs:
+        yield f"Not run yet: {', '.join(without_runs)}."
+    requested = list(product(budgets, methods, study["seeds"]))
     missing = [run for run in requested if run not in done]
     where = []
     for budget, name in budgets.items():
