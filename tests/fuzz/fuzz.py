@@ -32,6 +32,7 @@ from segpl.foundation.errors import UserError
 MOST_SECONDS = 20
 MOST_BYTES = 2_000_000_000
 GOOD_CODES = (0, 2)
+TEXT_ENDINGS = (".json", ".yaml", ".csv", ".mhd", ".nhdr")
 CHECKED_FORMATS = ("a.nii.gz", "c.mha", "e.nrrd", "j.npz", "l.png")
 """Files with a checksum over their voxels."""
 
@@ -67,10 +68,10 @@ def fuzz_commands(folder: Path, mutants: int, first: int = 0, keep: Path | None 
     outcome = Outcome()
     for number in range(first, first + mutants):
         sample = every_sample[number % len(every_sample)]
-        copy = _mutated_copy(sample, folder / "mutant", number)
+        copy, file = _mutated_copy(sample, folder / "mutant", number)
         words = sample.words(copy)
         code, seconds, peak_bytes, output = _in_fork(words, folder / "output.txt")
-        name = f"{number} {sample.file} {words[0]}"
+        name = f"{number} {file} {words[0]}"
         failures = len(outcome.failures)
         outcome.add(name, code, seconds, peak_bytes)
         if len(outcome.failures) > failures:
@@ -86,7 +87,7 @@ def fuzz_command_line(folder: Path, mutants: int) -> Outcome:
     outcome = Outcome()
     for number in range(mutants):
         sample = every_sample[number % len(every_sample)]
-        copy = _mutated_copy(sample, folder / "mutant", 10_000 + number)
+        copy, file = _mutated_copy(sample, folder / "mutant", 10_000 + number)
         words = sample.words(copy)
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         try:
@@ -102,7 +103,7 @@ def fuzz_command_line(folder: Path, mutants: int) -> Outcome:
             code = -signal.SIGKILL
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        outcome.add(f"{number} {sample.file} {words[0]}", code, seconds, after.ru_maxrss * 1024)
+        outcome.add(f"{number} {file} {words[0]}", code, seconds, after.ru_maxrss * 1024)
     return outcome
 
 
@@ -149,13 +150,16 @@ def fuzz_dicom_slices(folder: Path, cuts: int) -> Counter:
     return counts
 
 
-def _mutated_copy(sample: samples.Sample, copy: Path, seed: int) -> Path:
+def _mutated_copy(sample: samples.Sample, copy: Path, seed: int) -> tuple[Path, str]:
+    """A copy of the sample's folder with one file damaged, and the name of that file."""
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(sample.folder, copy)
-    file = copy / sample.file
     rng = np.random.default_rng([7, seed])
-    file.write_bytes(mutant(file.read_bytes(), rng, sample.is_text))
-    return copy
+    name = sample.files[int(rng.integers(len(sample.files)))]
+    file = copy / name
+    is_text = file.suffix in TEXT_ENDINGS
+    file.write_bytes(mutant(file.read_bytes(), rng, is_text))
+    return copy, name
 
 
 def _in_fork(words: list[str], output: Path) -> tuple[int, float, int, str]:

@@ -21,17 +21,13 @@ Words = list[str]
 
 @dataclass(frozen=True)
 class Sample:
-    """A file to damage, in a folder that is copied for each mutant."""
+    """Files to damage, one at a time, in a folder that is copied for each mutant."""
 
     folder: Path
-    file: Path
+    files: tuple[str, ...]
     """Relative to the folder."""
     words: Callable[[Path], Words]
-    """The command that reads the file, in a copy of the folder."""
-
-    @property
-    def is_text(self) -> bool:
-        return self.file.suffix in (".json", ".yaml", ".csv", ".mhd", ".nhdr")
+    """The command that reads the files, in a copy of the folder."""
 
 
 def scan_values() -> np.ndarray:
@@ -125,28 +121,28 @@ def all_samples(folder: Path) -> list[Sample]:
     data = write_data(folder / "data")
     run = write_run(folder / "run", data)
     samples = [
-        Sample(data, Path("dataset.json"), lambda copy: ["doctor", str(copy)]),
-        Sample(data, Path("labelsTr/case0.nii.gz"), lambda copy: ["doctor", str(copy)]),
+        Sample(data, ("dataset.json",), lambda copy: ["doctor", str(copy)]),
+        Sample(data, ("labelsTr/case0.nii.gz",), lambda copy: ["doctor", str(copy)]),
     ]
     manifest = write_manifest(folder / "manifest", data)
-    samples.append(Sample(manifest, Path("cases.csv"), lambda copy: ["doctor", str(copy)]))
+    samples.append(Sample(manifest, ("cases.csv",), lambda copy: ["doctor", str(copy)]))
     images = folder / "images"
     for name in write_images(images):
-        samples.append(Sample(images, Path(name), _predict_scan(run, name)))
+        samples.append(Sample(images, (name,), _predict_scan(run, name)))
     scan = str(images / "a.nii.gz")
 
     def predict(copy: Path) -> Words:
         return ["predict", str(copy), scan, "--out", str(copy / "out"), "--temperature", "fit"]
 
     for name in ("run.yaml", "task.yaml", "model.safetensors", "facts.json", "temperature.json"):
-        samples.append(Sample(run, Path(name), predict))
-    for name in ("split.json", "evaluation/key.json"):
-        samples.append(Sample(run, Path(name), lambda copy: ["evaluate", str(copy)]))
-    for name in ("scores.csv", "run.yaml", "facts.json", "cost.json", "log.csv"):
-        samples.append(Sample(run, Path(name), lambda copy: ["compare", str(copy)]))
-    for name in ("provenance.json", "images.csv", "curves.csv", "prediction_cost.json"):
-        samples.append(Sample(run, Path(name), lambda copy: ["report", str(copy)]))
-    samples.append(Sample(run, Path("run.yaml"), _train_from(data)))
+        samples.append(Sample(run, (name,), predict))
+    recorded = ("split.json", "evaluation/key.json")
+    compared = ("scores.csv", "run.yaml", "facts.json", "cost.json", "log.csv")
+    reported = ("provenance.json", "images.csv", "curves.csv", "prediction_cost.json")
+    samples.append(Sample(run, recorded, lambda copy: ["evaluate", str(copy)]))
+    samples.append(Sample(run, compared, lambda copy: ["compare", str(copy)]))
+    samples.append(Sample(run, reported, lambda copy: ["report", str(copy)]))
+    samples.append(Sample(run, ("run.yaml",), _train_from(data)))
     return samples
 
 

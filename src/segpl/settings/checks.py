@@ -9,6 +9,9 @@ FEWEST_LEVELS = 3
 """Levels that the U-Net needs at least."""
 MOST_LEVELS = 10
 """Each level doubles the channels."""
+SMALLEST_SPACING = 1e-6
+LARGEST_SPACING = 1e3
+"""In millimetres."""
 OPPOSITES = ("LR", "PA", "IS")
 """Letters of opposite directions: an orientation such as RAS has one of each pair."""
 
@@ -46,8 +49,11 @@ def _divide(strides: Sequence[Sequence[int]], patch: Sequence[int]) -> bool:
 
 
 def check_spacing(spacing: Sequence[float] | None) -> None:
-    """Two or three numbers."""
-    if spacing is not None and len(spacing) not in (2, 3):
+    """Two or three numbers of a plausible size."""
+    if spacing is None:
+        return
+    is_plausible = all(SMALLEST_SPACING <= distance <= LARGEST_SPACING for distance in spacing)
+    if len(spacing) not in (2, 3) or not is_plausible:
         raise UserError(
             f"spacing is {list(spacing)}, but it takes 2 or 3 numbers, in millimetres.",
             where=("spacing",),
