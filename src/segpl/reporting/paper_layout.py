@@ -48,12 +48,15 @@ def paper_layout_table(numbers: pd.DataFrame, cost: pd.DataFrame, layout: Layout
 def _score_rows(budget: str, rows: pd.DataFrame, layout: Layout) -> Sequence[Row]:
     here: list[str] = []
     paper: list[str] = []
-    by_method = rows.to_dict("index")
     for method in layout.methods:
-        row = by_method[method]
-        here.append(PER_CENT.text(Spread(row[f"{HEADLINE}_mean"], row[f"{HEADLINE}_std"])))
-        paper.append(PAPER_PER_CENT.text(Spread(row["paper_mean"], row["paper_std"])))
+        here.append(PER_CENT.text(_spread(rows, method, HEADLINE)))
+        paper.append(PAPER_PER_CENT.text(_spread(rows, method, PAPER)))
     return [[budget, HERE, *here], [budget, PAPER, *paper]]
+
+
+def _spread(rows: pd.DataFrame, method: str, score: str) -> Spread:
+    """Mean and standard deviation of a score of one method."""
+    return Spread(float(rows[f"{score}_mean"][method]), float(rows[f"{score}_std"][method]))
 
 
 def _cost_rows(cost: pd.DataFrame, layout: Layout) -> Sequence[Row]:
