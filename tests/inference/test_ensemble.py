@@ -105,6 +105,8 @@ def test_a_folder_of_runs_has_no_fitted_temperature(runs, tmp_path):
         api.predict(runs, [tmp_path], tmp_path / "out", temperature="fit")
 
 
-def test_evaluate_takes_a_single_run(runs):
+def test_evaluate_and_export_take_a_single_run(runs, tmp_path):
     with pytest.raises(UserError, match="is not a run directory"):
         api.evaluate(runs)
+    with pytest.raises(UserError, match="is not a run directory"):
+        api.export(runs, "nnunet", tmp_path / "out")

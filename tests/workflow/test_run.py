@@ -47,8 +47,8 @@ def test_a_stopped_run_continues_and_a_finished_one_repeats_nothing(
     forbid("check", monkeypatch)
     answer = workflow.run(options, out)
     assert first.stat().st_mtime_ns == written
-    assert answer.comparison.verdict.comparison.seeds == 2
-    assert set(answer.comparison.dice) == {"supervised", "segpl-em"}
+    assert answer.outcome.verdict.comparison.seeds == 2
+    assert set(answer.outcome.dice) == {"supervised", "segpl-em"}
     assert answer.scans == 2
     assert answer.members == 2
     assert set(answer.ranking) == {"tumour_002", "tumour_003"}
@@ -89,8 +89,8 @@ def test_few_labelled_subjects_are_left_out_in_turn(few, tmp_path):
     assert len(plan.runs) == 4  # subjects, methods
     out = tmp_path / "answer"
     answer = workflow.run(options, out)
-    assert answer.comparison.verdict.comparison.subjects == 2
-    assert answer.comparison.verdict.comparison.seeds == 2
+    assert answer.outcome.verdict.comparison.subjects == 2
+    assert answer.outcome.verdict.comparison.seeds == 2
     learnt = [read_split(run)["labelled"] for run in sorted((out / "segpl-em").iterdir())]
     assert sorted(learnt) == [["tumour_000"], ["tumour_001"]]
 

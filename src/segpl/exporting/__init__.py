@@ -7,6 +7,7 @@ from segpl.exporting.bundle import export_bundle
 from segpl.exporting.nnunet import export_nnunet
 from segpl.exporting.onnx import export_onnx
 from segpl.foundation.errors import UserError
+from segpl.rundir import check_format
 
 FORMATS: dict[str, Callable[[Path, Path], Path]] = {
     "onnx": export_onnx,
@@ -21,5 +22,6 @@ def export(directory: Path, format: str, out: Path) -> Path:
         raise UserError(
             f"there is no format {format!r} to export to: choose one of {', '.join(FORMATS)}."
         )
+    check_format(directory)
     write = FORMATS[format]
     return write(directory, out)

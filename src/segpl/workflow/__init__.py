@@ -25,7 +25,7 @@ from segpl.rundir import RANK_FILE, SCORES_FILE, WEIGHTS_FILE
 from segpl.settings.run import Run
 from segpl.study.running import exclusive_use
 from segpl.training.loop import train
-from segpl.workflow.answer import Answer, Comparison, compare_runs, read_ranking
+from segpl.workflow.answer import Answer, Outcome, compare_runs, read_ranking
 from segpl.workflow.duration import (
     FEWEST_STEPS,
     Costs,
@@ -159,8 +159,8 @@ class _Work:
             for run in self.unscored:
                 with display.next_stage():
                     evaluate(directory_of(run, self.out))
-            comparison = self._compare()
-            method = comparison.better(self.plan.methods[-1])
+            outcome = self._compare()
+            method = outcome.better(self.plan.methods[-1])
             runs = self.out / method
             if self.to_predict:
                 with display.next_stage():
@@ -171,7 +171,7 @@ class _Work:
             with display.next_stage():
                 report = write_report([self.out], self.out / REPORT_FILE)
         return Answer(
-            comparison=comparison,
+            outcome=outcome,
             runs=runs,
             members=len(self.plan.seeds),
             scans=len(self.to_predict),
@@ -209,9 +209,9 @@ class _Work:
             directory = directory_of(run, self.out)
             train(run, directory, resume=True, watchers=[watcher], dataset=self.dataset)
 
-    def _compare(self) -> Comparison:
+    def _compare(self) -> Outcome:
         if self.plan.testing is Testing.NONE:
-            return Comparison({}, None, NO_TEST)
+            return Outcome({}, None, NO_TEST)
         return compare_runs([self.out / method for method in self.plan.methods])
 
     def _predict(self, runs: Path) -> None:

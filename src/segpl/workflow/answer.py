@@ -18,7 +18,7 @@ RANKED_SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Outcome:
     """The two sides on the test subjects."""
 
     dice: dict[str, float]
@@ -34,16 +34,16 @@ class Comparison:
         return method
 
 
-def compare_runs(folders: Sequence[Path]) -> Comparison:
+def compare_runs(folders: Sequence[Path]) -> Outcome:
     """Compare the scored runs in the folders of the methods."""
     material = gather(folders)
     scores = per_subject(material.clean, "dice")
     means = scores.groupby("method", sort=False)["value"].mean()
     dice = {str(method): float(value) for method, value in means.items()}
     try:
-        return Comparison(dice, _verdict(material))
+        return Outcome(dice, _verdict(material))
     except UserError as error:  # such as: no region that both methods found or that is there
-        return Comparison(dice, None, str(error))
+        return Outcome(dice, None, str(error))
 
 
 def read_ranking(file: Path) -> list[str]:
@@ -68,7 +68,7 @@ def _verdict(material: Material) -> Verdict:
 class Answer:
     """What `segpl run` found and made."""
 
-    comparison: Comparison
+    outcome: Outcome
     runs: Path
     """The folder of the runs that predict together: give it to `segpl predict`."""
     members: int
@@ -85,17 +85,15 @@ class Answer:
     @property
     def verdict(self) -> str:
         """Whether the unlabelled scans helped, in one sentence."""
-        if self.comparison.verdict is not None:
-            return self.comparison.verdict.sentence
-        return f"No verdict is possible: {self.comparison.problem}"
+        if self.outcome.verdict is not None:
+            return self.outcome.verdict.sentence
+        return f"No verdict is possible: {self.outcome.problem}"
 
     def lines(self) -> list[str]:
         """The summary for the terminal."""
         lines = [f"Verdict     {self.verdict}"]
-        if self.comparison.dice:
-            scores = [
-                f"{method} {100 * dice:.1f} %" for method, dice in self.comparison.dice.items()
-            ]
+        if self.outcome.dice:
+            scores = [f"{method} {100 * dice:.1f} %" for method, dice in self.outcome.dice.items()]
             lines.append(f"Dice        {', '.join(scores)} (mean over test subjects and seeds)")
         together = ", which predict together" if self.members > 1 else ""
         lines.append(f"Model       {self.runs} ({plural(self.members, 'run')}{together})")

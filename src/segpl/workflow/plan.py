@@ -9,7 +9,7 @@ from typing import Any
 
 from segpl.data.cases import Case, Cases, Dataset
 from segpl.data.digests import image_files, short_hash
-from segpl.data.splits import cases_for_test, training_cases
+from segpl.data.splits import TrainingCases, cases_for_test, training_cases
 from segpl.foundation.errors import UserError
 from segpl.foundation.named import Settings, merged
 from segpl.methods import BASELINE, DEFAULT, METHODS
@@ -38,8 +38,9 @@ class Options:
     """In the form of `segpl train --set`."""
 
     def record(self) -> dict[str, Any]:
-        """The options as plain values."""
-        return {**vars(self), "data": str(self.data.resolve())}
+        """The options as JSON holds them."""
+        values = {**vars(self), "data": self.data.resolve()}
+        return json.loads(json.dumps(values, default=str))
 
 
 class Testing(StrEnum):
@@ -180,7 +181,7 @@ def scans_without_label(dataset: Dataset, runs: Sequence[Run]) -> tuple[Cases, C
     return tuple(training), tuple(test)
 
 
-def _training_cases(run: Run, dataset: Dataset) -> Any:
+def _training_cases(run: Run, dataset: Dataset) -> TrainingCases:
     return training_cases(dataset, run.labelled, run.seed, run.validation, run.test)
 
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from lightning import Callback, LightningModule, Trainer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.text import Text
 
 from segpl.foundation.progress import format_duration, silenced
 
@@ -29,16 +30,19 @@ class Display:
         self.total = sum(stage.seconds for stage in stages)
         self.done = 0.0
         """Estimated seconds of the stages that have ended."""
+        self.reached = 0.0
+        """The same with what is known to be done of the current stage."""
         self.started = time.monotonic()
+        self.reached_at = self.started
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            TextColumn("{task.fields[left]}"),
+            TimeLeft(self),
             console=self.console,
             transient=True,
             disable=not self.console.is_terminal,
         )
-        self.task = self.bar.add_task("", total=self.total, left="")
+        self.task = self.bar.add_task("", total=self.total)
 
     def __enter__(self) -> "Display":
         self.bar.start()
@@ -59,7 +63,7 @@ class Display:
         self.bar.update(self.task, description=stage.title)
         self._advance_to(self.done)
         if not self.console.is_terminal:
-            self.console.print(f"{stage.title}; {self._left(self.done)}", markup=False)
+            self.console.print(f"{stage.title}; {self.time_left()}", markup=False)
         with silenced():
             yield stage
         self.done += stage.seconds
@@ -69,15 +73,31 @@ class Display:
         """Show that a share (0 to 1) of the current stage is done."""
         self._advance_to(self.done + share * stage.seconds)
 
-    def _advance_to(self, done: float) -> None:
-        self.bar.update(self.task, completed=done, left=self._left(done))
+    def _advance_to(self, reached: float) -> None:
+        self.reached = reached
+        self.reached_at = time.monotonic()
+        self.bar.update(self.task, completed=reached)
 
-    def _left(self, done: float) -> str:
+    def time_left(self) -> str:
         """The time left: the estimate, corrected by the pace so far."""
         pace = 1.0
-        if done > 0:
-            pace = (time.monotonic() - self.started) / done
-        return f"about {format_duration(pace * (self.total - done))} left"
+        if self.reached > 0:
+            pace = (self.reached_at - self.started) / self.reached
+        since_then = time.monotonic() - self.reached_at
+        seconds = pace * (self.total - self.reached) - since_then
+        return f"about {format_duration(max(0.0, seconds))} left"
+
+
+class TimeLeft(ProgressColumn):
+    """The time left of a display, which also passes while nothing is known to be done."""
+
+    def __init__(self, display: Display):
+        super().__init__()
+        self.display = display
+
+    def render(self, task: Task) -> Text:
+        """For example: about 5 min left."""
+        return Text(self.display.time_left())
 
 
 class TrainingProgress(Callback):
