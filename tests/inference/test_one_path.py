@@ -98,11 +98,11 @@ def plain_probability(directory, case):
     return Predictor(run, predictor.task, theta, predictor.device).predict_case(case).probability
 
 
-@pytest.mark.parametrize("samples", [1, 5])
-def test_learnt_thresholds_move_all_masks_alike_and_no_probability(samples, reoriented, tmp_path):
-    prior = {"name": "normal", "mean": 0.4}
+@pytest.fixture(scope="module")
+def with_thresholds(reoriented, tmp_path_factory):
+    """A run whose thresholds are near 0.4, evaluated with 1 and with 5 samples."""
     settings = {
-        "method": {"name": "segpl-vi", "prior": prior},
+        "method": {"name": "segpl-vi", "prior": {"name": "normal", "mean": 0.4}},
         "channels": 4,
         "steps": 1,
         "labelled": 1,
@@ -110,39 +110,64 @@ def test_learnt_thresholds_move_all_masks_alike_and_no_probability(samples, reor
         "patch": [32, 32],
         "spacing": None,
     }
-    directory = train(plan_run(reoriented, settings), tmp_path / "run")
+    directory = train(plan_run(reoriented, settings), tmp_path_factory.mktemp("thresholds") / "run")
     expect_foreground(directory)
+    for samples in (1, 5):
+        evaluate(directory, samples=samples, first=2)
+    return directory
+
+
+def voxels(file):
+    return np.asarray(nibabel.load(file).dataobj)
+
+
+SAMPLES = pytest.mark.parametrize(
+    ("samples", "suffix"), [(1, ""), (5, "-5-samples")], ids=["1 sample", "5 samples"]
+)
+
+
+@SAMPLES
+def test_learnt_thresholds_move_all_masks_alike(samples, suffix, with_thresholds, reoriented):
     case = read_dataset(reoriented).test[1]
-    name = f"{file_name(case.name)}.nii.gz"
-
-    evaluate(directory, samples=samples, first=2)
-    predict_files(directory, case.images, Request(tmp_path / "out", samples, probabilities=True))
-    predictor = load(directory)
-    suffix = "" if samples == 1 else f"-{samples}-samples"
-    mask = np.asarray(nibabel.load(directory / f"masks{suffix}" / name).dataobj)
-    predicted = nibabel.load(tmp_path / "out" / name)
-    np.testing.assert_array_equal(predicted.dataobj, mask)
-    assessment, tile = assess(predictor, case, samples)
-    ranked = np.bincount(tile.mask.ravel(), minlength=4)
-    np.testing.assert_array_equal(
-        ranked, np.bincount(mask[..., assessment.slice].ravel(), minlength=4)
-    )
-
-    p = plain_probability(directory, case)
+    predictor = load(with_thresholds)
+    mask = voxels(with_thresholds / f"masks{suffix}/{file_name(case.name)}.nii.gz")
+    p = plain_probability(with_thresholds, case)
     plain_mask = merge_regions(torch.from_numpy(p > 0.5), predictor.task.regions)
     assert (plain_mask != mask).mean() > 0.01, "the threshold must matter, or nothing is shown"
-    for file in (directory / f"probabilities{suffix}" / name, tmp_path / "out/probability" / name):
-        stored = np.moveaxis(nibabel.load(file).get_fdata(), -1, 0)
-        np.testing.assert_allclose(stored, p, atol=1e-6)
 
+    assessment, tile = assess(predictor, case, samples)
+    worst_slice = mask[..., assessment.slice]
+    np.testing.assert_array_equal(np.bincount(tile.mask.ravel()), np.bincount(worst_slice.ravel()))
     if samples == 1:
         np.testing.assert_array_equal(pseudo_label(case, predictor).label, mask)
-        exported_p, for_masks = onnx_maps(directory, case, tmp_path).split(3)
-        np.testing.assert_allclose(exported_p, p, atol=1e-4)
-        is_clear = ((for_masks - 0.5).abs() > 1e-4).all(0).numpy()
-        exported = merge_regions(for_masks > 0.5, predictor.task.regions)
-        assert is_clear.mean() > 0.99
-        np.testing.assert_array_equal(exported[is_clear], mask[is_clear])
+
+
+@SAMPLES
+def test_learnt_thresholds_move_no_probability(
+    samples, suffix, with_thresholds, reoriented, tmp_path
+):
+    case = read_dataset(reoriented).test[1]
+    name = f"{file_name(case.name)}.nii.gz"
+    p = plain_probability(with_thresholds, case)
+    predict_files(with_thresholds, case.images, Request(tmp_path, samples, probabilities=True))
+    predicted = nibabel.load(tmp_path / "probability" / name).get_fdata()
+    np.testing.assert_allclose(np.moveaxis(predicted, -1, 0), p, atol=1e-6)
+    percent = voxels(with_thresholds / f"probabilities{suffix}" / name)
+    np.testing.assert_allclose(np.moveaxis(percent, -1, 0), 100 * p, atol=0.51)
+    np.testing.assert_array_equal(
+        voxels(tmp_path / name), voxels(with_thresholds / f"masks{suffix}" / name)
+    )
+
+
+def test_an_exported_run_has_the_probabilities_and_the_masks(with_thresholds, reoriented, tmp_path):
+    case = read_dataset(reoriented).test[1]
+    mask = voxels(with_thresholds / f"masks/{file_name(case.name)}.nii.gz")
+    p, for_masks = onnx_maps(with_thresholds, case, tmp_path).split(3)
+    np.testing.assert_allclose(p, plain_probability(with_thresholds, case), atol=1e-4)
+    is_clear = ((for_masks - 0.5).abs() > 1e-4).all(0).numpy()
+    assert is_clear.mean() > 0.99
+    exported = merge_regions(for_masks > 0.5, load(with_thresholds).task.regions)
+    np.testing.assert_array_equal(exported[is_clear], mask[is_clear])
 
 
 def expect_foreground(directory):
