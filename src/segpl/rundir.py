@@ -6,7 +6,7 @@ This module does not import torch.
 import io
 import json
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -114,7 +114,7 @@ class _Split:
     labelled: list[str]
     unlabelled: list[str]
     validation: list[str]
-    subjects: list[str]
+    subjects: list[str] = field(default_factory=list)
 
 
 def check_format(directory: Path) -> None:
@@ -217,7 +217,7 @@ def read_table(file: Path) -> pd.DataFrame:
         if name in table:
             table[name] = table[name].map(unescaped)
     for name in NUMBER_COLUMNS:
-        if name in table and table[name].dtype.kind == "O":
+        if len(table) and name in table and table[name].dtype.kind == "O":
             raise UserError(f"{file}: the column {name} holds words: write it again.")
     return table
 

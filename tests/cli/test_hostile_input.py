@@ -11,7 +11,7 @@ import safetensors.torch
 import torch
 import yaml
 
-from segpl.cli.exits import run
+from segpl.cli.exits import run_command
 from segpl.rundir import RUN_FILE, TASK_FILE, WEIGHTS_FILE
 
 
@@ -23,7 +23,7 @@ def hostile_run(save_run):
 
 def sentence(words, capsys):
     """The only line of a command that refuses its input."""
-    assert run([str(word) for word in words]) == 2
+    assert run_command([str(word) for word in words]) == 2
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1
     return lines[0]
@@ -43,19 +43,22 @@ def test_scans_of_any_name_are_predicted(run_directory, tumours, tmp_path, name)
     for number, channel in enumerate(scan_channels(tumours)):
         shutil.copy(channel, folder / f"{os.fsdecode(name)}_{number:04}.nii.gz")
     out = tmp_path / "out"
-    assert run(["predict", str(run_directory), str(folder), "--out", str(out)]) == 0
+    assert run_command(["predict", str(run_directory), str(folder), "--out", str(out)]) == 0
     assert len(list(out.glob("*.nii.gz"))) == 1
     lines = (out / "cases.csv").read_text(encoding="utf-8").splitlines()
     assert len(lines) == 4
     assert not any(line.startswith(("=", "-", "+", "@")) for line in lines)
     # A second call finds the case in the table and in the record.
-    assert run(["predict", str(run_directory), str(folder), "--out", str(out)]) == 0
+    assert run_command(["predict", str(run_directory), str(folder), "--out", str(out)]) == 0
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_error_about_a_file_of_any_name_is_shown(run_directory, tmp_path, name, capfd):
     (tmp_path / f"{os.fsdecode(name)}.nii.gz").write_bytes(b"this is no image")
-    assert run(["predict", str(run_directory), str(tmp_path), "--out", str(tmp_path / "out")]) == 2
+    assert (
+        run_command(["predict", str(run_directory), str(tmp_path), "--out", str(tmp_path / "out")])
+        == 2
+    )
     printed = capfd.readouterr().err
     assert "cannot be read" in printed
     assert "\x1b" not in printed
@@ -66,7 +69,7 @@ def test_names_that_are_markup_are_printed(tumours, tmp_path, capfd):
     shutil.copytree(tumours, data)
     description = (data / "dataset.json").read_text().replace("whole tumour", "[/x]")
     (data / "dataset.json").write_text(description)
-    run(["doctor", str(data)])
+    run_command(["doctor", str(data)])
     assert "[/x]" in capfd.readouterr().out
 
 

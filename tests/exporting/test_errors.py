@@ -8,6 +8,8 @@ from segpl.foundation.errors import UserError
 
 pytestmark = pytest.mark.parametrize("format", FORMATS)
 
+WRITERS = {"onnx": "write_bytes", "bundle": "write_text", "nnunet": "write_frame"}
+
 
 @pytest.fixture
 def run(make_run, tumours):
@@ -65,8 +67,7 @@ def test_a_failure_half_way_leaves_nothing(format, run, tmp_path, monkeypatch):
     def fail(*_, **__):
         raise OSError(28, "No space left on device")
 
-    for module in FORMATS:
-        writer = "write_bytes" if module == "onnx" else "write_text"
+    for module, writer in WRITERS.items():
         monkeypatch.setattr(f"segpl.exporting.{module}.{writer}", fail)
     with pytest.raises((OSError, UserError), match="No space"):
         export(run, format, tmp_path / "out")

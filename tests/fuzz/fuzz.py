@@ -25,7 +25,7 @@ import samples
 import torch
 from mutants import mutant
 
-from segpl.cli.exits import run as run_command
+from segpl.cli.exits import run_command
 from segpl.data.formats import read_image
 from segpl.foundation.errors import UserError
 

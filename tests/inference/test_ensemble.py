@@ -36,8 +36,8 @@ def all_samples(runs, image, samples, temperature):
     predictions = []
     for name in ("a", "b"):
         alone = load(runs / name)
-        p = alone.run.method.predict(alone.model, windows, samples)
-        predictions.append(apply_temperature(p, temperature))
+        predicted = alone.run.method.predict(alone.model, windows, samples)
+        predictions.append(apply_temperature(predicted.samples, temperature))
     return torch.cat(predictions).permute(0, 2, 3, 4, 1)
 
 
@@ -46,7 +46,7 @@ def test_probability_and_variance_are_those_of_all_samples(samples, temperature,
     """In one window, so that there is no blending."""
     expected = all_samples(runs, image, samples, temperature)
     maps = load(runs).maps(image[:, :32, :32], MapOptions(samples, (temperature,)))
-    p = maps / 65535
+    p = maps.levels / 65535
     np.testing.assert_allclose(p[:3], expected.mean(0), atol=2e-5)
     np.testing.assert_allclose(p[3:] / 4, expected.var(0, correction=0), atol=2e-5)
 

@@ -135,8 +135,14 @@ def crowd(tumours, tmp_path_factory):
     return folder
 
 
-RUNS = {"brats": 90, "carve": 120, "robustness": 30, "uncertainty": 15, "ablations": 95, "demo": 12}
-RUNS = {"brats": 90, "carve": 60, "robustness": 30, "uncertainty": 15, "ablations": 195, "demo": 12}
+RUNS = {
+    "brats": 90,
+    "carve": 120,
+    "robustness": 30,
+    "uncertainty": 15,
+    "ablations": 195,
+    "demo": 12,
+}
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -33,7 +33,7 @@ def cases_to_rank(
 
 def labelled_cases(directory: Path, predictor: Predictor) -> tuple[Case, ...]:
     """The labelled scans of the training, or of any of several; none where they are gone."""
-    names = set.union(*_names_in_splits(directory, "labelled"))
+    names = set[str]().union(*_names_in_splits(directory, "labelled"))
     return _training_cases(predictor, names)
 
 
