@@ -6,6 +6,7 @@ This module does not import torch.
 import io
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -199,9 +200,7 @@ def read_text_table(file: Path) -> pd.DataFrame:
 def read_numbers(file: Path) -> pd.DataFrame:
     """The table in a CSV file that holds numbers only; an empty cell is NaN."""
     table = _read_csv(file, na_values=["", "nan", "NaN"])
-    for name, column in table.items():
-        if column.dtype.kind == "O":
-            raise UserError(f"{file}: the column {name} holds words: write it again.")
+    _check_numbers(file, table, table.columns)
     return table
 
 
@@ -216,10 +215,15 @@ def read_table(file: Path) -> pd.DataFrame:
     for name in TEXT_COLUMNS:
         if name in table:
             table[name] = table[name].map(unescaped)
-    for name in NUMBER_COLUMNS:
+    _check_numbers(file, table, NUMBER_COLUMNS)
+    return table
+
+
+def _check_numbers(file: Path, table: pd.DataFrame, columns: Iterable[str]) -> None:
+    """Raise a `UserError` if one of the columns holds text. A table without rows has no types."""
+    for name in columns:
         if len(table) and name in table and table[name].dtype.kind == "O":
             raise UserError(f"{file}: the column {name} holds words: write it again.")
-    return table
 
 
 def _read_csv(file: Path, **options: Any) -> pd.DataFrame:

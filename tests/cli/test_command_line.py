@@ -90,7 +90,9 @@ def test_other_commands_too(words, sentence, tmp_path, monkeypatch, capsys):
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "full").mkdir()
-    (tmp_path / "full/split.json").write_text('{"validation": []}')
+    (tmp_path / "full/split.json").write_text(
+        '{"labelled": [], "unlabelled": [], "validation": []}'
+    )
     monkeypatch.setattr("sys.argv", ["segpl", *words])
     with pytest.raises(SystemExit) as exit_:
         main()

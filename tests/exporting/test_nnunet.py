@@ -13,9 +13,9 @@ from segpl.data.cases import Region
 from segpl.data.layouts import read_dataset
 from segpl.data.preparation import load_truth
 from segpl.diagnosis import examine
+from segpl.em.types import Predicted
 from segpl.exporting.nnunet import LabelNumbering, export_nnunet
 from segpl.foundation.errors import UserError
-from segpl.methods.base import Predicted
 
 SPLIT = {
     "labelled": ["tumour_000"],

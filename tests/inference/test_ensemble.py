@@ -25,7 +25,7 @@ def image():
 def runs(save_run, tmp_path_factory):
     """A folder of two runs of different methods and seeds."""
     folder = tmp_path_factory.mktemp("runs")
-    shutil.copytree(save_run(seed=1), folder / "a")
+    shutil.copytree(save_run(seed=1, method="segpl"), folder / "a")
     shutil.copytree(save_run(seed=2, method="supervised"), folder / "b")
     return folder
 

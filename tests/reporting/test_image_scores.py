@@ -96,7 +96,7 @@ def test_a_study_writes_the_table_beside_the_figures_of_the_paper(images, tmp_pa
     )
     scores = images[images["image"] == 0]  # one case, so that a score per case is at hand
     write_image_table(tmp_path, images, scores, layout)
-    table = from_json((tmp_path / "images.table.json").read_text())
+    table = from_json((tmp_path / "images.table.json").read_text(encoding="utf-8"))
     titles = [column.title for column in table.columns]
     supervised, segpl = [dict(zip(titles, row, strict=True)) for row in table.rows()]
     assert segpl["IoU % per image"].mean == pytest.approx(0.7)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from segpl.em.tensors import Scalar
+from segpl.em.tensors import Probabilities, Samples, Scalar
 
 
 class Batch(NamedTuple):
@@ -96,3 +96,12 @@ class Losses:
         if not present:
             return torch.tensor(0.0)
         return torch.stack(present).sum()
+
+
+class Predicted(NamedTuple):
+    """What a method predicts for a batch of images."""
+
+    p: Probabilities
+    """The probability to report."""
+    samples: Samples
+    """S predictions for masks and their spread: a mask is where their mean exceeds 1/2."""

@@ -21,6 +21,7 @@ from segpl.data.memory import from_memory
 from segpl.data.preparation import Prepared, prepare
 from segpl.data.scans import Scan, read_scan
 from segpl.em.tensors import Images, Probabilities, Samples
+from segpl.em.types import Predicted
 from segpl.foundation.device import choose_device
 from segpl.foundation.errors import UserError
 from segpl.inference.levels import empty_levels, resample_levels, to_levels
@@ -29,7 +30,6 @@ from segpl.inference.model import load_model
 from segpl.inference.result import Prediction, prediction_of
 from segpl.inference.temperature import apply_temperature
 from segpl.inference.windows import Window, predict_slabs, slabs
-from segpl.methods.base import Predicted
 from segpl.rundir import run_directories
 from segpl.settings.run import Run, read_run, read_task
 

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -15,8 +15,8 @@ from segpl.em.broadcasting import append_axes
 from segpl.em.objectives import IMAGE_OBJECTIVES, OBJECTIVES, ramp
 from segpl.em.posteriors import Posterior
 from segpl.em.priors import Fixed, Normal, Prior
-from segpl.em.tensors import Images, Labels, Probabilities, Samples, Scalar, VoxelWeights
-from segpl.em.types import Batch, Losses
+from segpl.em.tensors import Images, Labels, Probabilities, Scalar, VoxelWeights
+from segpl.em.types import Batch, Losses, Predicted
 from segpl.foundation.named import Named
 from segpl.networks.threshold_head import ThresholdHead
 from segpl.networks.unet import UNet
@@ -24,15 +24,6 @@ from segpl.networks.unet import UNet
 Model = Any
 """The weights: whatever a method's `build` returned."""
 Share = Annotated[float, Field(ge=0, le=1)]
-
-
-class Predicted(NamedTuple):
-    """What a method predicts for a batch of images."""
-
-    p: Probabilities
-    """The probability to report."""
-    samples: Samples
-    """S predictions for masks and their spread: a mask is where their mean exceeds 1/2."""
 
 
 @dataclass(frozen=True)

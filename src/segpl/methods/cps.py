@@ -10,8 +10,8 @@ from torch import nn
 
 from segpl.em.pseudo_labels import pseudo_label
 from segpl.em.tensors import Images
-from segpl.em.types import Batch, Losses
-from segpl.methods.base import Model, Predicted, SemiSupervised
+from segpl.em.types import Batch, Losses, Predicted
+from segpl.methods.base import Model, SemiSupervised
 from segpl.networks.unet import UNet
 
 

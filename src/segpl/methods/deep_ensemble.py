@@ -9,9 +9,9 @@ from pydantic import Field
 from torch import nn
 
 from segpl.em.tensors import Images, Probabilities
-from segpl.em.types import Batch, Losses
+from segpl.em.types import Batch, Losses, Predicted
 from segpl.foundation.errors import UserError
-from segpl.methods.base import Method, Model, Predicted
+from segpl.methods.base import Method, Model
 from segpl.networks.unet import UNet
 
 

@@ -37,8 +37,8 @@ class SelfLoop(SemiSupervised):
     a copy has no optimiser's memory. The loss against the soft label is the same as against a label
     and counts all voxels alike. In volumes only the planes are cut into tiles. From the SegPL paper
     come the pre-training on puzzles alone and alpha, its weight of pseudo-labels on brain tumours,
-    where it compares with self-loop. Settings below without a source are our choice: the authors'
-    code is not public.
+    where it compares with self-loop. The other settings are our choice: we know of no public code
+    of the authors.
     """
 
     pretraining: Share = 0.2
