@@ -5,7 +5,7 @@ This module does not import torch.
 
 import json
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -95,7 +95,7 @@ class _Split:
     labelled: list[str]
     unlabelled: list[str]
     validation: list[str]
-    subjects: list[str]
+    subjects: list[str] = field(default_factory=list)
 
 
 def check_format(directory: Path) -> None:
@@ -168,7 +168,7 @@ def read_numbers(file: Path) -> pd.DataFrame:
     """The table in a CSV file that holds numbers only; an empty cell is NaN."""
     table = _read_csv(file, na_values=["", "nan", "NaN"])
     for name, column in table.items():
-        if column.dtype.kind == "O":
+        if len(table) and column.dtype.kind == "O":
             raise UserError(f"{file}: the column {name} holds words: write it again.")
     return table
 
@@ -185,7 +185,7 @@ def read_table(file: Path) -> pd.DataFrame:
         if name in table:
             table[name] = table[name].map(unescaped)
     for name in NUMBER_COLUMNS:
-        if name in table and table[name].dtype.kind == "O":
+        if len(table) and name in table and table[name].dtype.kind == "O":
             raise UserError(f"{file}: the column {name} holds words: write it again.")
     return table
 
