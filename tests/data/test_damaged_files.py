@@ -185,6 +185,14 @@ def test_voxels_outside_the_folder_of_the_header_are_refused(tmp_path, name, pla
     assert "which is outside its own folder" in refusal(file, read_grid)
 
 
+def test_a_field_that_crashes_itk_is_refused_before(tmp_path):
+    file = save_itk(tmp_path / "a.nrrd")
+    content = file.read_bytes()
+    for value in (b"x" * 5000, b":=" + b"[ " * 5000):
+        file.write_bytes(content.replace(b"little", value))
+        assert "a field that is too long" in refusal(file)
+
+
 def test_listed_voxel_files_outside_the_folder_are_refused(tmp_path):
     file = save_itk(tmp_path / "a.mhd")
     lines = "LIST\n" + "/etc/passwd\n" * 6

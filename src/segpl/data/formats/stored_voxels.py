@@ -17,6 +17,7 @@ from segpl.data.formats.limits import check_compressed_size
 from segpl.foundation.errors import UserError
 
 _LONGEST_HEADER = 2**20
+_LONGEST_NRRD_FIELD = 500
 _MOST_FILES = 10_000
 _BLOCK = 2**20
 _ZLIB_OR_GZIP = 47
@@ -117,11 +118,24 @@ def _read_header(file: Path, separator: str, data_key: str, ends_with: str | Non
                 listed_files.append(text)
                 continue
             key, _, value = text.partition(separator)
+            _check_length(text, separator)
             key = key.lower().replace(" ", "")
             entries[key] = value.strip()
             if key == data_key and entries[key] == ends_with:
                 break
     return Header(entries, [name for name in listed_files if name], length)
+
+
+def _check_length(field: str, separator: str) -> None:
+    """Raise an error for a long field of NRRD, which would crash ITK and this program with it.
+
+    Comments and the user's own entries (key:=value) may be long.
+    """
+    is_long = len(field) > _LONGEST_NRRD_FIELD
+    after_colon = field.partition(":")[2]
+    is_free = field.startswith("#") or after_colon.startswith("=")
+    if separator == ":" and is_long and not is_free:
+        raise ValueError("its header has a field that is too long")
 
 
 def _lines(content: IO[bytes]) -> Iterator[bytes]:
