@@ -4,14 +4,14 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from segpl.foundation.progress import console
-
 Words = Sequence[object]
 """A command, word by word."""
 
 
 def show_next(*commands: Words, comment: str = "") -> None:
     """Print the commands to standard error; the comment is about the last one."""
+    from segpl.foundation.progress import console  # slow to import, and `--help` needs no progress
+
     for index, words in enumerate(commands):
         title = "Next:" if index == 0 else "     "
         line = f"{title} {shlex.join(str(word) for word in words)}"

@@ -22,8 +22,8 @@ def cases_to_rank(
     """
     if inputs:
         return find_cases(inputs, predictor.task)
-    names = set.intersection(*_names_in_splits(directory, "unlabelled"))
-    cases = _training_cases(predictor, names)
+    first, *others = _names_in_splits(directory, "unlabelled")
+    cases = _training_cases(predictor, first.intersection(*others))
     if not cases:
         raise UserError(
             f"{directory} has no unlabelled scan in {predictor.run.data}: name the scans to rank."
