@@ -53,7 +53,7 @@ def test_ctrl_c_says_what_is_true_of_the_command(function, words, sentence, monk
 
 @pytest.mark.parametrize("words", [["--help"], ["compare", "run"], ["report", "run"]])
 def test_a_reader_that_has_gone_is_no_error(words):
-    """The pipe is closed before anything is written, as by `| head -0`: by print, Typer and rich."""
+    """The pipe is closed before print, Typer or rich write anything, as by `| head -0`."""
     code = "import segpl.api, segpl.cli\n"
     code += "from rich.console import Console\n"
     code += "segpl.api.compare = lambda *_, **__: Console().print('a table')\n"
@@ -71,10 +71,12 @@ def test_a_reader_that_has_gone_is_no_error(words):
 
 
 def test_a_failed_trial_is_one_sentence_without_a_traceback(tumours, tmp_path, monkeypatch, capfd):
-    settings = "{method: segpl, labelled: 1, validation: 1, steps: 4, channels: 4, ratio: 1, patch: [32, 32]}"
+    settings = "{method: segpl, labelled: 1, validation: 1, steps: 4, channels: 4, "
+    settings += "ratio: 1, patch: [32, 32]}"
     file = tmp_path / "search.yaml"
     file.write_text(
-        f"data: {tumours}\nsettings: {settings}\nspace:\n  learning_rate: {{low: 0.001, high: 0.1}}\n"
+        f"data: {tumours}\nsettings: {settings}\n"
+        "space:\n  learning_rate: {low: 0.001, high: 0.1}\n"
     )
 
     def fail(*_, **__):

@@ -39,7 +39,7 @@ def scan_values() -> np.ndarray:
 
 
 def write_data(folder: Path) -> Path:
-    """A data folder in the layout of nnU-Net, with two labelled, two unlabelled and two test cases."""
+    """A data folder in the nnU-Net layout: two labelled, two unlabelled and two test cases."""
     values = scan_values()
     label = (values > 150).astype(np.uint8)
     affine = np.diag([1.0, 1.0, 2.0, 1.0])

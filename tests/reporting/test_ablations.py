@@ -17,7 +17,7 @@ def make_run(folder, seed=0, method="segpl", alpha=0.05, **changes):
 
 @pytest.fixture(scope="module")
 def material(tmp_path_factory):
-    """Two values of alpha and of the learning rate, with two seeds, and runs that differ in both."""
+    """Two values of alpha and of the learning rate, two seeds, and runs that differ in both."""
     folder = tmp_path_factory.mktemp("runs")
     for seed in (0, 1):
         make_run(folder / f"first-{seed}", seed)

@@ -1,4 +1,4 @@
-"""The command line: one small file for each command, imported without torch so that help is quick."""
+"""The command line: one small file per command, imported without torch so that help is quick."""
 
 import io
 import os

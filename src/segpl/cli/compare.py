@@ -20,7 +20,7 @@ def compare(
     ] = "supervised",
     json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
 ) -> None:
-    """Answer whether the unlabelled scans helped: methods against a baseline, subject by subject."""
+    """Did the unlabelled scans help? Compare methods with a baseline, subject by subject."""
     if json:
         from segpl.reporting.comparison import comparison_record
 

@@ -51,7 +51,7 @@ Cases = tuple[Case, ...]
 
 
 def readable(name: str) -> str:
-    """The name of a case that can be shown and written: no bytes that are not UTF-8, no line breaks.
+    """The name of a case that can be shown and written: valid UTF-8 without line breaks.
 
     Old archives hold names in Latin-1, so that is how other bytes are read.
     """

@@ -66,7 +66,7 @@ def image_files(file: Path) -> tuple[list[Path], str]:
 
 
 def _voxel_files(header: Path) -> list[Path]:
-    """The files that a header names for its voxels; none if it is wrong, which its reader reports."""
+    """The files that a header names for its voxels; none if it is wrong (its reader says so)."""
     try:
         return stored_voxels(header).files
     except (OSError, UserError, ValueError):

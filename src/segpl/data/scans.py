@@ -12,7 +12,7 @@ from segpl.data.formats import Image, read_image
 SHOWN_VALUES = 5
 """Unknown label values that an error message lists."""
 LARGEST_VALUE = 1e15
-"""The mean square of larger grey values is not a 32-bit number, and the normalised scan is empty."""
+"""The mean square of larger grey values overflows 32 bits, and the normalised scan is empty."""
 
 
 class Scan(NamedTuple):

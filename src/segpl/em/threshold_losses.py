@@ -14,7 +14,7 @@ CELLS = 256
 """Cells of equal width into which (0, 1) is divided for thresholds that may lie anywhere. A power
 of 2, so that the product with a probability is exact."""
 BINS = 2 * CELLS
-"""Bins of a histogram of probabilities: two in each cell, so that the middle of a cell is an edge."""
+"""Bins of a histogram of probabilities: two in each cell, so the middle of a cell is an edge."""
 
 LossPerThreshold = Float[Tensor, "B K N"]
 PerBin = Float[Tensor, "B K M"]

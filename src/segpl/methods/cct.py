@@ -30,8 +30,8 @@ class CCT(SemiSupervised):
     convolutional block. The consistency is computed on unlabelled images only.
 
     Alpha follows from the authors' weight of 30, which is on a squared difference averaged over the
-    21 classes of a softmax: 30 / 21 for each class. A sigmoid p is a softmax over two classes, p and
-    1 - p, which differ from their targets by the same amount. So the weight of its squared
+    21 classes of a softmax: 30 / 21 for each class. A sigmoid p is a softmax over two classes, p
+    and 1 - p, which differ from their targets by the same amount. So the weight of its squared
     difference is 2 * 30 / 21 = 2.86, for any number of regions: labels and consistency are both
     averaged over regions. Their weight rises over the first tenth of the run too, though not
     linearly. Three of their seven perturbations are used, with their noise of 0.3 and dropout of

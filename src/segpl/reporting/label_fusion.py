@@ -1,4 +1,4 @@
-"""A figure of what becomes of a label: nested regions, each a binary segmentation (the appendix)."""
+"""A figure of how a label becomes nested regions, each a binary segmentation (appendix)."""
 
 from collections.abc import Sequence
 

@@ -67,7 +67,7 @@ def run_study(
 
 @contextmanager
 def exclusive_use(out: Path) -> Iterator[None]:
-    """Make and lock the output folder; the system releases the lock even if this process is killed."""
+    """Make and lock the output folder; the system releases the lock if this process is killed."""
     lock = FileLock(out / ".lock", timeout=0)
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ STEPS_TO_START = 10
 SCORING = 3.0
 """How many times as long as its prediction the scoring of a scan takes; 2.7 on tumour phantoms."""
 RANKING = 6.0
-"""How many times as long as its prediction the ranking of a scan takes: it needs three views too."""
+"""Time to rank a scan relative to the time to predict it: ranking needs three views too."""
 REPORT_SECONDS = 20.0
 """The report with its figures, and the start of the stages before it."""
 

@@ -58,7 +58,7 @@ class Display:
 
     @contextmanager
     def next_stage(self) -> Iterator[Stage]:
-        """Show the next stage while the block works on it; what the block itself shows is hidden."""
+        """Show the next stage while the block works on it; the block's own output is hidden."""
         stage = self.stages.pop(0)
         self.bar.update(self.task, description=stage.title)
         self._advance_to(self.done)
