@@ -19,6 +19,7 @@ from segpl.exporting.bundle import export_bundle
 from segpl.exporting.standalone import list_scans
 from segpl.exporting.torchscript import to_torchscript
 from segpl.exporting.trained import prediction_module, read_trained
+from segpl.inference.predictor import load
 
 ABSENT = """
 import sys
@@ -112,6 +113,30 @@ def test_masks_of_a_2d_run_are_the_same_voxel_for_voxel(
     assert_same(masks["slice.nii.gz"], own_mask(directory, scans / "slice.nii"))
     assert nibabel.aff2axcodes(masks["reoriented.nii.gz"].affine) == ("P", "I", "R")
     assert_same(nibabel.as_closest_canonical(masks["reoriented.nii.gz"]), own)
+
+
+def test_a_bundle_crops_scans_around_their_centre_as_the_run_does(
+    make_run, python, tumours, tmp_path
+):
+    task = read_dataset(tumours).task
+    directory = make_run("segpl", (32, 32), task, data=str(tumours), centre_crop=[24, 20])
+    bundle = export_bundle(directory, tmp_path / "bundle")
+    scans = tmp_path / "scans"
+    scans.mkdir()
+    files = channel_files(tumours / "imagesTs", "tumour_004")
+    channels = [np.asarray(nibabel.load(file).dataobj) for file in files]
+    stacked = np.stack(channels, axis=-1)
+    nibabel.save(nibabel.Nifti1Image(stacked, nibabel.load(files[0]).affine), scans / "a.nii.gz")
+    own = load(directory).predict(scans / "a.nii.gz")
+
+    command = ("-m", "monai.bundle", "run", "--config_file", "configs/inference.json")
+    folders = ("--dataset_dir", scans, "--output_dir", tmp_path / "masks")
+    result = python(*command, *folders, folder=bundle)
+
+    assert result.returncode == 0, result.stderr
+    mask = nibabel.load(tmp_path / "masks/a.nii.gz")
+    assert own.mask.any()
+    assert_same(mask, (own.mask, torch.from_numpy(own.probability)))
 
 
 def test_masks_of_a_resampled_3d_ct_are_the_same_voxel_for_voxel(

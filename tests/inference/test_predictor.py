@@ -53,6 +53,27 @@ def test_the_examples_in_the_docstrings(run_directory, tmp_path):
     assert (tmp_path / "mask.nii.gz").is_file()
 
 
+def test_a_centre_crop_is_segmented_as_a_scan_of_its_own_and_nothing_outside(
+    run_directory, together, tmp_path
+):
+    model = load(run_directory)
+    settings = replace(model.run, centre_crop=(24, 20), orientation=None, spacing=None)
+    image = nibabel.load(together)
+    width, height = image.shape[:2]
+    x = (width - 24) // 2
+    y = (height - 20) // 2
+    middle = (slice(x, x + 24), slice(y, y + 20))
+    cropped_file = tmp_path / "cropped.nii.gz"
+    nibabel.save(image.slicer[middle], cropped_file)
+    whole = replace(model, run=settings).predict(together).probability
+    alone = replace(model, run=settings).predict(cropped_file).probability
+    np.testing.assert_array_equal(whole[(slice(None), *middle)], alone)
+    assert alone.any()
+    outside = np.ones(whole.shape[1:], dtype=bool)
+    outside[middle] = False
+    assert not whole[:, outside].any()
+
+
 @pytest.mark.parametrize("samples", [1, 3])
 def test_a_prediction_agrees_with_the_plain_way(samples, run_directory, together):
     model = load(run_directory)
