@@ -97,7 +97,7 @@ def test_only_the_entry_point_looks_at_the_words_of_the_command():
 
 SUGGESTIONS = {
     "command": (["trian", "data"], "Did you mean 'train'"),
-    "option": (["train", "data", "--out", "run", "--lablled", "3"], "Did you mean --labelled?"),
+    "option": (["train", "data", "--out", "run", "--lablled", "3"], "Did you mean '--labelled'?"),
     "method": (["methods", "fixmach"], "Did you mean 'fixmatch'?"),
 }
 

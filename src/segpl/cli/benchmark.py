@@ -11,13 +11,13 @@ def benchmark(
         bool, typer.Option("--quick", help="Under two minutes: two methods, nothing compiled.")
     ] = False,
     repeats: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Measurements of each quantity.")
+        int, typer.Option(min=1, metavar="N", help="How often to repeat each measurement.")
     ] = 3,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The numbers.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="FILE", help="JSON file for the results.")] = Path(
         "benchmark.json"
     ),
 ) -> None:
-    """Measure how fast this machine trains and predicts, as ratios to what it could do."""
+    """Measure how fast this machine trains and predicts, relative to what its hardware can do."""
     from segpl.benchmark import benchmark
 
     benchmark(out, quick, repeats)

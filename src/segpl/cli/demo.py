@@ -12,9 +12,12 @@ from segpl.cli.options import Task
 @when_stopped("The same command continues from here.")
 def demo(
     task: Annotated[Task, typer.Option(help="Which phantoms to train on.")] = "tumour",
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for everything.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder.")] = Path("demo"),
     seed: Annotated[
-        int, typer.Option(min=0, help="Draws the labelled subjects, the weights and the batches.")
+        int,
+        typer.Option(
+            min=0, help="Random seed of the labelled subjects, the weights and the batches."
+        ),
     ] = 0,
     all: Annotated[
         bool, typer.Option("--all", help="Also train the paper's own methods, SegPL and SegPL-VI.")

@@ -16,11 +16,11 @@ def doctor(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Data folder.")],
     fix: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write a repaired copy where the remedy is certain."),
+        typer.Option(metavar="DIR", help="Write a copy with the unambiguous problems fixed."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
 ) -> int:
-    """Check a data folder: what is in it, what is wrong with it, what a training would use.
+    """Check a data folder: what is in it, what is wrong with it, what training would use.
 
     The exit code is 2 if there are problems.
     """

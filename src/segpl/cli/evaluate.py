@@ -30,7 +30,8 @@ def evaluate(
         ),
     ] = [],  # noqa: B006 - Typer reads the default and passes a list of its own
     samples: Annotated[
-        int, typer.Option(min=1, metavar="S", help="Thresholds or members behind each mask.")
+        int,
+        typer.Option(min=1, metavar="S", help="Samples (thresholds or ensemble members) per mask."),
     ] = 1,
     tolerance: Annotated[
         float,

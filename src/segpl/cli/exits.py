@@ -11,6 +11,7 @@ import typer
 
 from segpl.foundation.command import started_by
 from segpl.foundation.errors import UserError
+from segpl.foundation.suggestions import suggest
 
 DONE = 0
 UNEXPECTED = 1
@@ -95,10 +96,11 @@ def _explain_usage(error: typer.TyperException) -> int:
     """Print what is wrong with the words of the command, and where help is."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "segpl"
-    message = error.format_message()
+    message = " ".join(error.format_message().split())
     options = getattr(error, "possibilities", None)
     if options:
-        message = f"{error.message}. Did you mean {', '.join(sorted(options))}?"
+        misspelt = getattr(error, "option_name", "")
+        message = f"{error.message}.{suggest(misspelt, options)}"
     if not message.endswith((".", "?")):
         message += "."
     return _complain(f"{message} See {command} --help.", WRONG_INPUT)
@@ -106,7 +108,7 @@ def _explain_usage(error: typer.TyperException) -> int:
 
 def _about_file(error: OSError) -> str:
     problem = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-    return f"{problem}: check the path, the disk, and that you may write there."
+    return f"{problem}: check the path, the disk, and that you have access to it."
 
 
 def _unexpected(error: Exception) -> str:

@@ -11,7 +11,8 @@ RunDirectory = Annotated[
 RunOrRuns = Annotated[
     Path,
     typer.Argument(
-        metavar="RUN", help="Run directory made by segpl train, or a folder of runs: an ensemble."
+        metavar="RUN",
+        help="Run directory made by segpl train, or a folder of runs, used as an ensemble.",
     ),
 ]
 OtherData = Annotated[

@@ -16,7 +16,7 @@ def phantom(
         int,
         typer.Option(min=0, help="A third is labelled, a third unlabelled, a third for testing."),
     ] = 24,
-    seed: Annotated[int, typer.Option(min=0, help="Draws the subjects.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the subjects.")] = 0,
 ) -> None:
     """Write a data set of phantoms in the nnU-Net layout."""
     from segpl.data.phantoms import write_phantoms

@@ -22,14 +22,16 @@ def predict(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for masks, maps and cases.csv.")],
     samples: Annotated[
         int,
-        typer.Option(min=1, metavar="S", help="Samples behind a mask; 2 or more give maps too."),
+        typer.Option(
+            min=1, metavar="S", help="Samples per mask; 2 or more also write uncertainty maps."
+        ),
     ] = 1,
     temperature: Annotated[
         str,
         typer.Option(
             parser=parse_temperature,
             metavar="T",
-            help="Divides the logits; fit finds it on the validation subjects.",
+            help="Number that divides the logits, or fit: estimate it on the validation subjects.",
         ),
     ] = "1",
     probabilities: Annotated[

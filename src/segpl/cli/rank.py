@@ -37,7 +37,7 @@ def rank(
         typer.Option(help="Uncertain scans that differ from one another, or the most uncertain."),
     ] = "diverse",
     samples: Annotated[
-        int, typer.Option(min=1, metavar="S", help="Samples behind the uncertainty.")
+        int, typer.Option(min=1, metavar="S", help="Samples per scan for the uncertainty.")
     ] = 1,
 ) -> None:
     """List which scans to label next, the most useful first, and why."""

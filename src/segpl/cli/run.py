@@ -16,7 +16,7 @@ def run(
     data: Annotated[
         Path, typer.Argument(metavar="DATA", help="Folder of labelled and unlabelled scans.")
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for everything that is made.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder.")],
     minutes: Annotated[
         float | None,
         typer.Option(
@@ -28,7 +28,9 @@ def run(
     ] = None,
     seeds: Annotated[
         int,
-        typer.Option(min=1, metavar="N", help="Trainings of each method; a verdict needs 2."),
+        typer.Option(
+            min=1, metavar="N", help="Training runs per method; a verdict needs at least 2."
+        ),
     ] = 3,
     method: Annotated[
         str,

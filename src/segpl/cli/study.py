@@ -27,7 +27,7 @@ def study(
             min=1,
             metavar="N",
             show_default="1; on Ray as many as fit",
-            help="Runs at the same time.",
+            help="Number of runs in parallel.",
         ),
     ] = None,
     budget: Annotated[

@@ -27,7 +27,7 @@ def train(
             metavar="NAME",
             autocompletion=complete_method,
             show_default="segpl-em; segpl with --config brats or carve",
-            help="How to learn; segpl methods lists them.",
+            help="Training method; segpl methods lists them.",
         ),
     ] = None,
     labelled: Annotated[
@@ -57,7 +57,7 @@ def train(
             parser=parse_positive,
             metavar="N",
             rich_help_panel=LENGTH,
-            help="As many steps as this machine makes in N minutes.",
+            help="Train for about N minutes.",
         ),
     ] = None,
     seed: Annotated[
@@ -66,7 +66,7 @@ def train(
             metavar="N",
             rich_help_panel=SETTINGS,
             show_default="0",
-            help="Draws the split, the weights and the batches.",
+            help="Random seed of the split, the weights and the batches.",
         ),
     ] = None,
     config: Annotated[
@@ -98,7 +98,7 @@ def train(
     ] = None,
     cache_limit: Annotated[
         float,
-        typer.Option(metavar="GB", rich_help_panel=MACHINE, help="Largest size of that folder."),
+        typer.Option(metavar="GB", rich_help_panel=MACHINE, help="Maximum size of the cache."),
     ] = 20,
     devices: Annotated[
         int | None,

@@ -140,12 +140,14 @@ def _write(
 def _storable(channel: np.ndarray) -> np.ndarray:
     """The same values in a type that every NIfTI reader supports.
 
-    That is no truth values, no half floats and no 64-bit integers.
+    That is no booleans, half floats or 64-bit integers; integers beyond 32 bits become float64.
     """
     dtype = channel.dtype
     if dtype.kind == "f":
         return channel.astype(np.promote_types(dtype, np.float32))
-    if dtype.kind != "b" and dtype.itemsize <= 4:
+    is_bool = dtype.kind == "b"
+    is_64_bit = dtype.itemsize > 4
+    if not is_bool and not is_64_bit:
         return channel
     integers = _as_smallest_integers(channel)
     if integers.dtype.itemsize > 4:

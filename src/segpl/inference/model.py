@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
 
 from segpl.data.cases import Task
 from segpl.foundation.errors import UserError
@@ -32,12 +32,12 @@ def load_model(directory: Path, run: Run) -> nn.Module:
     try:
         weights = load_file(file)
     except SafetensorError:
-        weights = {}
+        weights = {}  # unreadable: the check of shapes below refuses it
     if _shapes(weights) != _expected_shapes(run, task):
         raise UserError(
             f"{file} does not hold the weights that {RUN_FILE} describes: train the run again."
         )
-    if not all((weight.abs() < LARGEST_WEIGHT).all() for weight in weights.values()):  # or NaN
+    if not all(_is_sound(weight) for weight in weights.values()):
         raise UserError(
             f"{file} holds weights that are NaN, infinite or above {LARGEST_WEIGHT:g}: "
             "copy it again, or train the run again."
@@ -45,6 +45,11 @@ def load_model(directory: Path, run: Run) -> nn.Module:
     model = run.build(task)
     model.load_state_dict(weights)
     return model.eval()
+
+
+def _is_sound(weight: Tensor) -> bool:
+    """Whether all numbers are finite and not huge; a comparison with NaN is false."""
+    return bool((weight.abs() < LARGEST_WEIGHT).all())
 
 
 def _expected_shapes(run: Run, task: Task) -> dict[str, torch.Size]:

@@ -68,7 +68,7 @@ def _kind(name: str) -> type[Any]:
     if name not in kinds:
         known = [*sorted(kinds), EVERY_RUN]
         raise UserError(
-            f"there is no method or prior {name!r}: it is one of {', '.join(known)}."
+            f"there is no method or prior {name!r}: choose one of {', '.join(known)}."
             f"{suggest(name, known)}"
         )
     return kinds[name]

@@ -190,7 +190,7 @@ def _names(cases: Sequence[Case]) -> list[str]:
 
 
 def fingerprint(dataset: Dataset) -> str:
-    """Changes with the names, subjects, labels and sizes of files of all cases."""
+    """A hash of each case's part, name, subject, and the names and sizes of its files."""
     rows = []
     for part, cases in (("training", dataset.training), ("test", dataset.test)):
         for case in cases:
