@@ -21,7 +21,7 @@ def print_measurements(measured: dict[str, Any]) -> None:
     for table in _step_tables(measured["steps"]):
         console.print(table)
     for row in measured["waiting"]:
-        console.print(_waiting(row))
+        console.print(_waiting_line(row))
     for row in measured["cases"]:
         console.print(_growing_data(row))
     console.print(_prediction(measured["prediction"]))
@@ -58,7 +58,7 @@ def _step_cells(row: dict[str, Any]) -> list[str]:
     ]
 
 
-def _waiting(row: dict[str, Any]) -> str:
+def _waiting_line(row: dict[str, Any]) -> str:
     milliseconds = 1000 * row["seconds"]
     share = row["share"]
     return (

@@ -17,10 +17,11 @@ MAX_PANELS = 8
 
 
 def image_differences(material: Material) -> pd.DataFrame:
-    """Each image's difference from the baseline in IoU points, with bias, limits and p-value.
+    """One row per method, budget and image: its difference from the baseline in IoU points.
 
-    Seeds are averaged. Images with an undefined IoU, and budgets without the baseline, are left
-    out.
+    Each row repeats the bias, the limits of agreement and the Mann-Whitney p-value of its method and
+    budget. Seeds are averaged. Images with an undefined IoU, and budgets without the baseline, are
+    left out.
     """
     baseline = material.baseline
     if material.images.empty or baseline is None:
@@ -34,9 +35,9 @@ def image_differences(material: Material) -> pd.DataFrame:
             continue
         for method in methods:
             if method != baseline:
-                found = image_agreement(rows, method, baseline)
-                table = agreement_rows(found.agreement, method, str(budget), baseline)
-                tables.append(table.assign(mann_whitney=found.mann_whitney))
+                comparison = image_agreement(rows, method, baseline)
+                table = agreement_rows(comparison.agreement, method, str(budget), baseline)
+                tables.append(table.assign(mann_whitney=comparison.mann_whitney))
     if not tables:
         return pd.DataFrame()
     numbers = pd.concat(tables, ignore_index=True)
