@@ -19,8 +19,8 @@ MAX_PANELS = 8
 def image_differences(material: Material) -> pd.DataFrame:
     """One row per method, budget and image: its difference from the baseline in IoU points.
 
-    Each row repeats the bias, the limits of agreement and the Mann-Whitney p-value of its method and
-    budget. Seeds are averaged. Images with an undefined IoU, and budgets without the baseline, are
+    Each row repeats the bias, the limits of agreement and the Mann-Whitney p-value of its method
+    and budget. Seeds are averaged. Images with an undefined IoU, and budgets without the baseline, are
     left out.
     """
     baseline = material.baseline
