@@ -133,6 +133,25 @@ def test_minutes_bound_the_whole(options, monkeypatch):
         workflow._new_plan(shorter, dataset, started=workflow.time.monotonic())
 
 
+def test_seeds_that_end_too_late_are_left_out(options, tmp_path, capsys):
+    """With a deadline that has passed, only the first seed is trained."""
+    dataset = read_dataset(options.data)
+    plan = workflow.make_plan(options, dataset, workflow.Testing.HELD_OUT)
+    costs = workflow.Costs({"supervised": 0.2, "segpl-em": 0.3}, scan=0.5)
+    work = workflow._Work(plan, dataset, costs, tmp_path)
+    with workflow.Display(work.stages(), quiet=False) as display:
+        work.train_all(display, deadline=0.0)
+    assert work.plan.seeds == [0]
+    assert len(work.plan.runs) == 2
+    titles = [stage.title for stage in display.stages]
+    assert [title for title in titles if "seed" in title] == [
+        "Scoring supervised, seed 0",
+        "Scoring segpl-em, seed 0",
+    ]
+    assert not (tmp_path / "segpl-em/segpl-em-seed1").exists()
+    assert "no time is left for seeds 1" in capsys.readouterr().err
+
+
 def test_other_options_and_changed_data_are_refused(few, tmp_path):
     out = tmp_path / "answer"
     options = Options(few, seeds=2, settings=SETTINGS)

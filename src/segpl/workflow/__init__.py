@@ -28,6 +28,7 @@ from segpl.training.loop import train
 from segpl.workflow.answer import Answer, Outcome, compare_runs, read_ranking
 from segpl.workflow.duration import (
     FEWEST_STEPS,
+    LATE,
     Costs,
     Seconds,
     estimate,
@@ -66,16 +67,22 @@ def run(options: Options, out: Path, quiet: bool = False) -> Answer:
         _check_folders(options.data, out)
         dataset = read_dataset(options.data.resolve())
         plan = read_plan(options, dataset, out)
+        deadline = None
         if plan is None:
             _check_data(options.data)
             plan, costs = _new_plan(options, dataset, started)
+            if options.minutes is not None:
+                deadline = started + LATE * 60 * options.minutes
         else:
             costs = measure_costs(plan, dataset)
         _announce(plan, dataset, estimate(plan, costs, dataset))
     with exclusive_use(out):
         write_plan(plan, options, dataset, out)
         work = _Work(plan, dataset, costs, out)
-        answer = work.finish(quiet)
+        with Display(work.stages(), quiet) as display:
+            work.train_all(display, deadline)
+            write_plan(work.plan, options, dataset, out)
+            answer = work.use(display)
         write_text(out / SUMMARY_FILE, "\n".join(answer.lines()) + "\n")
     return answer
 
@@ -144,32 +151,65 @@ class _Work:
         self.ranking_file = out / RANK_FILE
         self.to_rank, only_to_predict = scans_without_label(dataset, plan.runs)
         self.to_predict: Cases = self.to_rank + only_to_predict
-        self.untrained = self._without(WEIGHTS_FILE, plan.runs)
-        tested = [] if plan.testing is Testing.NONE else plan.runs
-        self.unscored = self._without(SCORES_FILE, tested)
+
+    def untrained(self, runs: Sequence[Run]) -> list[Run]:
+        """Those of the runs that are to be trained."""
+        return self._without(WEIGHTS_FILE, runs)
+
+    def unscored(self) -> list[Run]:
+        """The runs that are to be scored."""
+        tested = [] if self.plan.testing is Testing.NONE else self.plan.runs
+        return self._without(SCORES_FILE, tested)
 
     def _without(self, file: str, runs: Sequence[Run]) -> list[Run]:
         return [run for run in runs if not (directory_of(run, self.out) / file).is_file()]
 
-    def finish(self, quiet: bool) -> Answer:
-        """Work on all stages, one after the other."""
-        with Display(self._stages(), quiet) as display:
-            for run in self.untrained:
+    def train_all(self, display: Display, deadline: float | None) -> None:
+        """Train seed by seed; the seeds that would end after the deadline leave the plan.
+
+        The first seed is always trained. The deadline is a time of `time.monotonic`.
+        """
+        for seed in self.plan.seeds:
+            runs = self.untrained(self.plan.runs_of(seed))
+            is_late = deadline is not None and self._ends_at(runs, display) > deadline
+            if is_late and seed != self.plan.seeds[0]:
+                self._leave_out_from(seed, display)
+                return
+            for run in runs:
                 self._train(run, display)
-            for run in self.unscored:
-                with display.next_stage():
-                    evaluate(directory_of(run, self.out))
-            outcome = self._compare()
-            method = outcome.better(self.plan.methods[-1])
-            runs = self.out / method
-            if self.to_predict:
-                with display.next_stage():
-                    self._predict(runs)
-            if self._ranks():
-                with display.next_stage():
-                    self._rank(method)
+
+    def _ends_at(self, runs: Sequence[Run], display: Display) -> float:
+        """When everything would be done if these were the last runs to train."""
+        training = sum(seconds_of_training(run, self.costs) for run in runs)
+        rest = estimate(self.plan, self.costs, self.dataset).after_training
+        return time.monotonic() + display.pace * (training + rest)
+
+    def _leave_out_from(self, seed: int, display: Display) -> None:
+        kept = self.plan.before(seed)
+        left_out = [run for run in self.plan.runs if run not in kept.runs]
+        titles = [self._training_title(run) for run in left_out]
+        titles += [_scoring_title(run) for run in left_out]
+        display.drop(titles)
+        seeds = ", ".join(str(number) for number in self.plan.seeds if number not in kept.seeds)
+        display.say(f"This machine is slower than it was: no time is left for seeds {seeds}.")
+        self.plan = kept
+
+    def use(self, display: Display) -> Answer:
+        """Score and compare the trained runs, and predict with the better ones."""
+        for run in self.unscored():
             with display.next_stage():
-                report = write_report([self.out], self.out / REPORT_FILE)
+                evaluate(directory_of(run, self.out))
+        outcome = self._compare()
+        method = outcome.better(self.plan.methods[-1])
+        runs = self.out / method
+        if self.to_predict:
+            with display.next_stage():
+                self._predict(runs)
+        if self._ranks():
+            with display.next_stage():
+                self._rank(method)
+        with display.next_stage():
+            report = write_report([self.out], self.out / REPORT_FILE)
         return Answer(
             outcome=outcome,
             runs=runs,
@@ -181,17 +221,16 @@ class _Work:
             report=report,
         )
 
-    def _stages(self) -> list[Stage]:
-        """The stages of `finish`, in its order."""
+    def stages(self) -> list[Stage]:
+        """The stages of `train_all` and `use`, in their order."""
         seconds = estimate(self.plan, self.costs, self.dataset)
         stages = []
-        for run in self.untrained:
-            number = self.plan.runs.index(run) + 1
-            title = f"Training {_title(run)} ({number} of {len(self.plan.runs)})"
+        for run in self.untrained(self.plan.runs):
+            title = self._training_title(run)
             stages.append(Stage(title, seconds_of_training(run, self.costs)))
-        for run in self.unscored:
+        for run in self.unscored():
             share = seconds.scoring / len(self.plan.runs)
-            stages.append(Stage(f"Scoring {_title(run)}", share))
+            stages.append(Stage(_scoring_title(run), share))
         if self.to_predict:
             title = f"Predicting {len(self.to_predict)} unlabelled scans"
             stages.append(Stage(title, seconds.prediction))
@@ -199,6 +238,10 @@ class _Work:
             stages.append(Stage("Ranking what to label next", seconds.ranking))
         stages.append(Stage("Writing the report", seconds.report))
         return stages
+
+    def _training_title(self, run: Run) -> str:
+        number = self.plan.runs.index(run) + 1
+        return f"Training {_title(run)} ({number} of {len(self.plan.runs)})"
 
     def _ranks(self) -> bool:
         return bool(self.to_rank) and not self.ranking_file.is_file()
@@ -223,6 +266,10 @@ class _Work:
         """Rank by the first run of the method: by all it would take as many times as long."""
         runs = [run for run in self.plan.runs if run.method.name() == method]
         make_ranking(directory_of(runs[0], self.out), [], self.ranking_file)
+
+
+def _scoring_title(run: Run) -> str:
+    return f"Scoring {_title(run)}"
 
 
 def _title(run: Run) -> str:

@@ -23,6 +23,8 @@ SCORING = 3.0
 """How many times as long as its prediction the scoring of a scan takes; 2.7 on tumour phantoms."""
 RANKING = 6.0
 """Time to rank a scan relative to the time to predict it: ranking needs three views too."""
+LATE = 1.2
+"""How many times the minutes may have passed before seeds are left out."""
 REPORT_SECONDS = 20.0
 """The report with its figures, and the start of the stages before it."""
 

@@ -81,6 +81,16 @@ class Plan:
         runs = [replace(run, steps=steps, why={**run.why, "steps": why}) for run in self.runs]
         return replace(self, runs=tuple(runs))
 
+    def runs_of(self, seed: int) -> list[Run]:
+        """The run of each method with this seed."""
+        return [run for run in self.runs if run.seed == seed]
+
+    def before(self, seed: int) -> "Plan":
+        """The same plan without this seed and those after it."""
+        kept = self.seeds[: self.seeds.index(seed)]
+        runs = [run for run in self.runs if run.seed in kept]
+        return replace(self, runs=tuple(runs))
+
     def test_scans(self, dataset: Dataset) -> int:
         """How many scans are scored in all."""
         if self.testing is Testing.NONE:

@@ -1,7 +1,7 @@
 """One progress display for everything that `segpl run` does, with the time left."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -69,6 +69,16 @@ class Display:
         self.done += stage.seconds
         self._advance_to(self.done)
 
+    def say(self, sentence: str) -> None:
+        """Print a sentence above the bar."""
+        self.console.print(sentence, markup=False)
+
+    def drop(self, titles: Collection[str]) -> None:
+        """Leave out the stages with these titles."""
+        self.stages = [stage for stage in self.stages if stage.title not in titles]
+        self.total = self.done + sum(stage.seconds for stage in self.stages)
+        self.bar.update(self.task, total=self.total)
+
     def show_share(self, stage: Stage, share: float) -> None:
         """Show that a share (0 to 1) of the current stage is done."""
         self._advance_to(self.done + share * stage.seconds)
@@ -78,13 +88,17 @@ class Display:
         self.reached_at = time.monotonic()
         self.bar.update(self.task, completed=reached)
 
+    @property
+    def pace(self) -> float:
+        """How many times as long as estimated the work has taken so far."""
+        if self.reached == 0:
+            return 1.0
+        return (self.reached_at - self.started) / self.reached
+
     def time_left(self) -> str:
         """The time left: the estimate, corrected by the pace so far."""
-        pace = 1.0
-        if self.reached > 0:
-            pace = (self.reached_at - self.started) / self.reached
         since_then = time.monotonic() - self.reached_at
-        seconds = pace * (self.total - self.reached) - since_then
+        seconds = self.pace * (self.total - self.reached) - since_then
         return f"about {format_duration(max(0.0, seconds))} left"
 
 
