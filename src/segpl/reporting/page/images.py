@@ -20,8 +20,8 @@ def image_differences(material: Material) -> pd.DataFrame:
     """One row per method, budget and image: its difference from the baseline in IoU points.
 
     Each row repeats the bias, the limits of agreement and the Mann-Whitney p-value of its method
-    and budget. Seeds are averaged. Images with an undefined IoU, and budgets without the baseline, are
-    left out.
+    and budget. Seeds are averaged. Images with an undefined IoU, and budgets without the baseline,
+    are left out.
     """
     baseline = material.baseline
     if material.images.empty or baseline is None:
