@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from jaxtyping import UInt16
+from safetensors import SafetensorError, safe_open
 
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import write_bytes, write_text
@@ -42,6 +43,8 @@ WEIGHTS_FILE = "model.safetensors"
 """The trained weights. They exist only if the training has ended."""
 LAST_CHECKPOINT = Path("checkpoints/last.ckpt")
 """The state from which a training resumes."""
+PREVIOUS_CHECKPOINT = Path("checkpoints/previous.ckpt")
+"""The state before that, for the case that the last file is damaged."""
 BEST_CHECKPOINT = Path("checkpoints/best.ckpt")
 """The weights with the best score on the validation subjects so far."""
 TENSORBOARD = "tensorboard"
@@ -168,6 +171,18 @@ def required_split(directory: Path) -> dict[str, Any]:
         file = directory / SPLIT_FILE
         raise UserError(f"{file} is missing, so the test cases are not known: train the run again.")
     return split
+
+
+def is_trained(directory: Path) -> bool:
+    """Whether the training has ended: its weights exist, and the file has its full length."""
+    file = directory / WEIGHTS_FILE
+    if not file.is_file():
+        return False
+    try:
+        with safe_open(file, framework="numpy"):
+            return True
+    except SafetensorError:
+        return False
 
 
 def write_json(file: Path, contents: Any) -> None:

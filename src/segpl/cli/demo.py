@@ -9,7 +9,7 @@ from segpl.cli.exits import when_stopped
 from segpl.cli.options import Task
 
 
-@when_stopped("The same command continues from here.")
+@when_stopped("What is done is kept.")
 def demo(
     task: Annotated[Task, typer.Option(help="Which phantoms to train on.")] = "tumour",
     out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder.")] = Path("demo"),

@@ -11,7 +11,7 @@ from segpl.cli.next_commands import comparison_of, show_next
 from segpl.cli.options import RunDirectory, parse_positive
 
 
-@when_stopped("What was measured is kept; the same command continues from there.")
+@when_stopped("What was measured is kept.")
 def evaluate(
     run: RunDirectory,
     data: Annotated[

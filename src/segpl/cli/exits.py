@@ -1,5 +1,6 @@
 """How a command ends: its exit code, and one sentence if something is wrong."""
 
+import shlex
 import sys
 import tempfile
 import traceback
@@ -9,15 +10,16 @@ from typing import ParamSpec, TypeVar
 
 import typer
 
-from segpl.foundation.command import started_by
+from segpl.foundation.command import current_command, started_by
 from segpl.foundation.errors import UserError
+from segpl.foundation.signals import raising
 from segpl.foundation.suggestions import suggest
 
 DONE = 0
 UNEXPECTED = 1
 WRONG_INPUT = 2
 INTERRUPTED = 130
-"""The shells' code for a program that Ctrl-C ended."""
+"""The shells' code for a program that Ctrl-C ended; SIGTERM has 143, SIGHUP 129."""
 NOBODY_READS = 141
 """The shells' code for a program whose output nobody reads any more, as in `segpl ... | head`."""
 
@@ -26,19 +28,30 @@ R = TypeVar("R")
 
 
 class StoppedError(Exception):
-    """The user pressed Ctrl-C; the message says how to continue."""
+    """A signal, such as Ctrl-C, has stopped the command; the message says how to continue."""
+
+    def __init__(self, message: str, exit_code: int):
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
-def when_stopped(message: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate a command with what is true after Ctrl-C."""
+def when_stopped(message: str, *more_words: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorate a command with what is true after a signal has stopped it.
+
+    The command that continues is printed too. It has `more_words`, if they are not in it already.
+    """
 
     def decorate(command: Callable[P, R]) -> Callable[P, R]:
         @wraps(command)
         def stoppable(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
                 return command(*args, **kwargs)
-            except KeyboardInterrupt:
-                raise StoppedError(message) from None
+            except KeyboardInterrupt as stopped:
+                words = current_command()
+                words += [word for word in more_words if word not in words]
+                advice = f"{message} Continue with: {shlex.join(words)}"
+                exit_code = getattr(stopped, "exit_code", INTERRUPTED)
+                raise StoppedError(advice, exit_code) from None
 
         return stoppable
 
@@ -48,8 +61,16 @@ def when_stopped(message: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 def run_command(words: Sequence[str]) -> int:
     """Run a command and return its exit code.
 
-    0: done; 2: the input is wrong; 130: interrupted; 1: anything else. A broken pipe is raised.
+    0: done; 2: the input is wrong; 129, 130, 143: stopped by a signal; 1: anything else. A broken
+    pipe is raised.
     """
+    with raising() as received:
+        code = _run(words)
+    return received.exit_code if code == INTERRUPTED else code
+
+
+def _run(words: Sequence[str]) -> int:
+    """Run a command and return its exit code, which may be 130 whatever the signal was."""
     # Imported here because the commands in it import this module.
     from segpl.cli.app import app
 
@@ -65,7 +86,7 @@ def run_command(words: Sequence[str]) -> int:
     except OSError as error:
         return _complain(_about_file(error), WRONG_INPUT)
     except StoppedError as stopped:
-        return _complain(f"stopped. {stopped}", INTERRUPTED)
+        return _complain(f"stopped. {stopped}", stopped.exit_code)
     except SystemExit as error:
         # rich turns a broken pipe into an exit.
         if isinstance(error.__context__, BrokenPipeError):
@@ -73,7 +94,9 @@ def run_command(words: Sequence[str]) -> int:
         raise
     except Exception as error:
         return _complain(_unexpected(error), UNEXPECTED)
-    if code == INTERRUPTED:  # Typer turns Ctrl-C into this code
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    if code == INTERRUPTED:  # Typer turns a KeyboardInterrupt into this code, too
         return _complain("stopped.", INTERRUPTED)
     return code or DONE
 

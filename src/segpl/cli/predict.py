@@ -11,9 +11,7 @@ from segpl.cli.next_commands import show_next
 from segpl.cli.options import RunOrRuns, parse_temperature
 
 
-@when_stopped(
-    "The masks written so far are complete; the same command predicts the remaining scans."
-)
+@when_stopped("The masks written so far are complete.")
 def predict(
     run: RunOrRuns,
     inputs: Annotated[

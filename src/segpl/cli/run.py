@@ -11,7 +11,7 @@ from segpl.cli.next_commands import show_next
 from segpl.cli.options import complete_method, parse_positive, parse_setting
 
 
-@when_stopped("The same command continues from here.")
+@when_stopped("What is done is kept.")
 def run(
     data: Annotated[
         Path, typer.Argument(metavar="DATA", help="Folder of labelled and unlabelled scans.")

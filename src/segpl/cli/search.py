@@ -10,7 +10,7 @@ from segpl.cli.next_commands import show_next
 from segpl.cli.options import OtherData
 
 
-@when_stopped("The trials that have ended are kept; the same command continues from there.")
+@when_stopped("The trials that have ended are kept.")
 def search(
     file: Annotated[
         Path,

@@ -10,7 +10,7 @@ from segpl.cli.next_commands import show_next
 from segpl.cli.options import OtherData, parse_positive
 
 
-@when_stopped("What is done is kept; the same command continues from there.")
+@when_stopped("What is done is kept.")
 def study(
     file: Annotated[
         Path,

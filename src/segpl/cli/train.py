@@ -15,7 +15,7 @@ SETTINGS = "Settings"
 MACHINE = "Machine"
 
 
-@when_stopped("The same command with --resume continues from the last checkpoint, if there is one.")
+@when_stopped("What was learnt up to here is kept.", "--resume")
 def train(
     data: Annotated[
         Path, typer.Argument(metavar="DATA", help="Data folder; segpl doctor checks it.")

@@ -3,7 +3,7 @@
 The key of an entry is a digest of the case's files and of everything done to them, so any change
 makes a new entry. An entry is built under another name and renamed when it is complete: a killed
 process leaves nothing that is trusted, and of two processes that build the same entry the second
-uses that of the first.
+uses that of the first. An entry that has lost a part is built again.
 """
 
 import json
@@ -33,6 +33,8 @@ ATTEMPTS = 3
 """How often an entry is opened that other processes may remove at the same time."""
 ABANDONED_AFTER = 3600
 """Seconds after which an incomplete entry is taken for that of a killed process."""
+FILES = ("x.npy", "y.npy")
+"""The image and, of labelled cases, the label."""
 TORCH_TYPES = {"bool": torch.bool, "float32": torch.float32}
 
 
@@ -56,7 +58,9 @@ class Entry(NamedTuple):
     def build_if_missing(self) -> int:
         """Prepare and write the case unless it is in the cache; returns the bytes written."""
         if self.folder.is_dir():
-            return 0
+            if self.is_complete():
+                return 0
+            shutil.rmtree(self.folder, ignore_errors=True)
         volume = load(self.case, self.task, self.preparation)
         try:
             with draft(self.folder) as incomplete:
@@ -67,6 +71,11 @@ class Entry(NamedTuple):
             if not built_by_another_process:
                 raise
         return _bytes(volume)
+
+    def is_complete(self) -> bool:
+        """Whether the files have their full lengths."""
+        files = FILES if self.case.label else FILES[:1]
+        return all(_has_full_length(self.folder / name) for name in files)
 
     def open(self) -> Volume:
         """The volume, marked as used now."""
@@ -190,15 +199,17 @@ def _bytes(volume: Volume) -> int:
 
 def write_volume(folder: Path, volume: Volume) -> None:
     """Write a prepared volume to a folder."""
-    _save(folder / "x.npy", volume.x)
+    image_file, label_file = FILES
+    _save(folder / image_file, volume.x)
     if volume.y is not None:
-        _save(folder / "y.npy", volume.y)
+        _save(folder / label_file, volume.y)
 
 
 def open_volume(folder: Path, case: Case) -> Volume:
     """A volume on disk, as tensors whose values are read when they are used."""
-    x = _map_file(folder / "x.npy")
-    y = _map_file(folder / "y.npy") if case.label else None
+    image_file, label_file = FILES
+    x = _map_file(folder / image_file)
+    y = _map_file(folder / label_file) if case.label else None
     return Volume(case, x, y)
 
 
@@ -213,10 +224,7 @@ def _map_file(file: Path) -> torch.Tensor:
 
     NumPy's own mapping would keep the file open, and a process may open only about a thousand.
     """
-    with file.open("rb") as stream:
-        np.lib.format.read_magic(stream)
-        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-        header_bytes = stream.tell()
+    shape, dtype, header_bytes = _read_header(file)
     # The header's length is a multiple of 64 bytes, so it is a whole number of values.
     header_values = header_bytes // dtype.itemsize
     values = torch.from_file(
@@ -227,3 +235,20 @@ def _map_file(file: Path) -> torch.Tensor:
     )
     slices_first = values[header_values:].reshape(shape)
     return slices_first.permute(0, 2, 3, 1)
+
+
+def _has_full_length(file: Path) -> bool:
+    """Whether a file has as many bytes as its header says; false if it has no header."""
+    try:
+        shape, dtype, header_bytes = _read_header(file)
+    except (OSError, ValueError):
+        return False
+    return file.stat().st_size == header_bytes + math.prod(shape) * dtype.itemsize
+
+
+def _read_header(file: Path) -> tuple[tuple[int, ...], np.dtype, int]:
+    """Shape and type of an array, and the number of bytes before its values."""
+    with file.open("rb") as stream:
+        np.lib.format.read_magic(stream)
+        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+        return shape, dtype, stream.tell()

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,13 +28,23 @@ class Digests:
         """
         files, array_name = image_files(file)
         note = self.folder / short_hash(_stamps(files))
-        if not note.is_file():
+        digest = _read_note(note)
+        if digest is None:
             content = hashlib.sha256()
             for part in files:
                 content.update(part.read_bytes())
-            write_text(note, content.hexdigest())
-        digest = note.read_text(encoding="utf-8")
+            digest = content.hexdigest()
+            write_text(note, digest)
         return f"{digest}#{array_name}"
+
+
+def _read_note(note: Path) -> str | None:
+    """A digest that was noted; None where there is none, or where a part of it was lost."""
+    if not note.is_file():
+        return None
+    content = note.read_bytes()
+    is_complete = re.fullmatch(b"[0-9a-f]{64}", content)
+    return content.decode() if is_complete else None
 
 
 def short_hash(text: str) -> str:

@@ -16,6 +16,8 @@ from segpl.evaluation.held_out import find_test_cases
 from segpl.evaluation.measurements import Measurements, Tables
 from segpl.evaluation.shifts import Clean, Shift
 from segpl.foundation.errors import UserError
+from segpl.foundation.files import remove_drafts
+from segpl.foundation.locks import exclusive_use
 from segpl.foundation.progress import console, track
 from segpl.foundation.tables import write_frame
 from segpl.inference.predictor import load
@@ -52,6 +54,20 @@ def evaluate(
     same files is not measured again, and stays in the file.
     """
     check_format(directory)
+    with exclusive_use(directory):
+        remove_drafts(directory, depth=2)
+        return _evaluate(directory, data, shifts, out, samples, tolerance, first)
+
+
+def _evaluate(
+    directory: Path,
+    data: Path | None,
+    shifts: Sequence[Shift],
+    out: Path | None,
+    samples: int,
+    tolerance: float,
+    first: int | None,
+) -> Path:
     predictor = load(directory)
     split = required_split(directory)
     cases = find_test_cases(predictor, directory, split, data)[:first]

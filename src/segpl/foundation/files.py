@@ -1,4 +1,4 @@
-"""Atomic writes of files and folders: after a kill there is the old version or the new one."""
+"""Durable writes: after a kill or a power cut there is the old version or the whole new one."""
 
 import gzip
 import os
@@ -23,21 +23,20 @@ DRAFT = ".part-"
 def draft(target: Path) -> Iterator[Path]:
     """Yield a path beside `target` to write a file or a folder to; it becomes `target` at the end.
 
-    The content reaches the disk before the rename, so a power cut leaves the old target or the
-    whole new one. If the block or the rename fails, the draft is removed and the target stays as
-    it was. An `OSError` becomes a `UserError` that names the target. A folder can only replace an
-    empty folder.
+    The content reaches the disk before the rename, and the rename before the end of this block. So
+    a power cut leaves the old target or the whole new one, and after the block the new one. If the
+    block or the rename fails, the draft is removed and the target stays as it was. An `OSError`
+    becomes a `UserError` that names the target. A folder can only replace an empty folder.
     """
     random_part = secrets.token_hex(4)
     temporary = target.with_name(f"{DRAFT}{random_part}-{target.name}")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         yield temporary
         _sync(temporary)
         if temporary.is_dir() and target.is_dir():
             target.rmdir()  # some systems refuse to replace a folder, even an empty one
-        temporary.replace(target)
-        _sync_folder(target.parent)
+        move_file(temporary, target)
     except OSError as error:
         reason = error.strerror or error
         raise UserError(
@@ -45,6 +44,35 @@ def draft(target: Path) -> Iterator[Path]:
         ) from error
     finally:
         _remove(temporary)
+
+
+def move_file(file: Path, target: Path) -> None:
+    """Give a file or a folder another name in its folder, in place of what has that name."""
+    file.replace(target)
+    _sync_folder(target.parent)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, unless they exist; a power cut leaves them in place."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    _sync_folder(folder.parent)
+
+
+def remove_drafts(folder: Path, depth: int) -> None:
+    """Remove what killed processes left half written in a folder and `depth` levels below it.
+
+    Call it only where no other process writes: see `segpl.foundation.locks`.
+    """
+    if not folder.is_dir():
+        return
+    for path in list(folder.iterdir()):
+        if re.match(rf"{re.escape(DRAFT)}[0-9a-f]{{8}}-", path.name):
+            _remove(path)
+        elif depth > 0 and path.is_dir():
+            remove_drafts(path, depth - 1)
 
 
 def write_bytes(file: Path, content: bytes) -> None:
@@ -88,16 +116,14 @@ def _percent_encoded(match: re.Match[str]) -> str:
 
 
 def _sync(path: Path) -> None:
-    """Wait until a file, or all files of a folder, are on the disk."""
-    for file in _files_of(path):
-        with file.open("r+b") as stream:  # Windows can only sync files that are open for writing
-            os.fsync(stream.fileno())
-
-
-def _files_of(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    return [file for file in path.rglob("*") if file.is_file()]
+    """Wait until a file, or a folder with all that is in it, is on the disk."""
+    if path.is_dir():
+        for member in path.iterdir():
+            _sync(member)
+        _sync_folder(path)
+        return
+    with path.open("r+b") as stream:  # Windows can only sync files that are open for writing
+        os.fsync(stream.fileno())
 
 
 def _sync_folder(folder: Path) -> None:

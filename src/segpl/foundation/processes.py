@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 from segpl.foundation.errors import UserError
 
-RANK_VARIABLES = ("RANK", "LOCAL_RANK", "SLURM_PROCID")
-"""Environment variables with the number of this process, the most general first."""
+TOGETHER = "SEGPL_PROCESSES"
+"""Set in the environment while several processes train together. Those that Lightning starts
+inherit it. Without it, a RANK or SLURM_PROCID belongs to something else, such as the shell of a
+job, and means nothing here."""
 
 
 class Processes(NamedTuple):
@@ -29,17 +31,24 @@ class Launcher(Enum):
     SLURM = "SLURM"
 
 
+def train_together(processes: Processes) -> None:
+    """Note whether this process trains alone. Call it before `is_first`."""
+    if processes == ALONE:
+        os.environ.pop(TOGETHER, None)
+    else:
+        os.environ[TOGETHER] = str(processes.devices * processes.nodes)
+
+
 def is_first() -> bool:
     """Whether this is the one process that writes files and prints."""
-    node_rank = os.environ.get("NODE_RANK", "0")
-    return _rank() == "0" and node_rank == "0"
-
-
-def _rank() -> str:
-    for name in RANK_VARIABLES:
-        if name in os.environ:
-            return os.environ[name]
-    return "0"
+    match launcher():
+        case Launcher.TORCHRUN:
+            ranks = ["RANK"]
+        case Launcher.SLURM:
+            ranks = ["SLURM_PROCID"]
+        case Launcher.NONE:
+            ranks = ["NODE_RANK", "LOCAL_RANK"] if TOGETHER in os.environ else []
+    return all(os.environ.get(rank, "0") == "0" for rank in ranks)
 
 
 def requested_processes(devices: int | None, nodes: int | None) -> Processes:

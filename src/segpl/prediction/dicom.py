@@ -51,6 +51,19 @@ def save_dicom_seg(file: Path, series: Path, prediction: Prediction) -> None:
         segmentation.save_as(path)
 
 
+def is_complete_seg(file: Path) -> bool:
+    """Whether a DICOM Segmentation has all its bytes: one bit for each voxel of each frame."""
+    _require_highdicom()
+    import pydicom
+
+    try:
+        header = pydicom.dcmread(file)
+        bits = header.Rows * header.Columns * int(header.NumberOfFrames)
+        return len(header.PixelData) >= bits / 8
+    except (pydicom.errors.InvalidDicomError, AttributeError, EOFError, ValueError):
+        return False
+
+
 def _require_highdicom() -> None:
     try:
         import highdicom  # noqa: F401

@@ -14,6 +14,8 @@ from segpl.data.inputs import find_cases
 from segpl.data.preparation import Prepared
 from segpl.data.scans import read_scan
 from segpl.foundation.errors import UserError
+from segpl.foundation.files import remove_drafts
+from segpl.foundation.locks import exclusive_use
 from segpl.foundation.progress import console, track
 from segpl.inference.maps import ScanMaps
 from segpl.inference.predictor import MapOptions, Predictor, load, to_scan_grid
@@ -119,6 +121,17 @@ def predict_cases(
     one is written at the same time.
     """
     request = replace(request, members=len(predictor.members))
+    with exclusive_use(request.out):
+        remove_drafts(request.out, depth=1)
+        return _predict_cases(directory, predictor, cases, request)
+
+
+def _predict_cases(
+    directory: Path,
+    predictor: Predictor,
+    cases: Sequence[Case],
+    request: Request,
+) -> Path:
     output = OutputFolder(request)
     output.begin(directory, cases)
     waiting = [case for case in cases if not output.is_done(case)]

@@ -1,7 +1,6 @@
 """The folder that predictions are written to, and its record of runs and scans."""
 
 import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,15 +8,16 @@ from typing import Any
 
 from segpl.data.cases import Case
 from segpl.data.digests import image_files
+from segpl.data.formats import read_image
 from segpl.data.formats.image import split_array_name
 from segpl.data.saving import NIFTI, same_format
 from segpl.foundation.errors import UserError
-from segpl.foundation.files import draft, file_name
+from segpl.foundation.files import file_name
 from segpl.foundation.plain_files import read_json_object
 from segpl.inference.result import Prediction
-from segpl.prediction.dicom import save_dicom_seg
+from segpl.prediction.dicom import is_complete_seg, save_dicom_seg
 from segpl.prediction.request import Request
-from segpl.rundir import WEIGHTS_FILE, run_directories
+from segpl.rundir import WEIGHTS_FILE, run_directories, write_json
 
 RECORD_FILE = "prediction.json"
 """Which run, settings and scans the masks of the folder belong to."""
@@ -45,9 +45,7 @@ class OutputFolder:
             scan = _scan_record(case)
             self._check_existing_mask(case, scan, scans.get(case.name))
             scans[case.name] = scan
-        text = json.dumps({**settings, "scans": scans}, indent=2) + "\n"
-        with draft(self.request.out / RECORD_FILE) as path:
-            path.write_text(text, encoding="utf-8")
+        write_json(self.request.out / RECORD_FILE, {**settings, "scans": scans})
 
     def _settings(self, directory: Path) -> dict[str, Any]:
         """What all predictions of the folder share."""
@@ -103,10 +101,10 @@ class OutputFolder:
                 mask.unlink()
 
     def is_done(self, case: Case) -> bool:
-        """Whether the mask and all requested maps of a case exist."""
-        has_mask = any(file.exists() for file in self._possible_masks(case))
+        """Whether the mask and all requested maps of a case exist and can be read to their end."""
+        has_mask = any(_is_complete(file) for file in self._possible_masks(case))
         maps = self._map_files(case).values()
-        return has_mask and all(file.exists() for file in maps)
+        return has_mask and all(_is_complete(file) for file in maps)
 
     def write_maps(self, case: Case, prediction: Prediction) -> None:
         """Write the requested maps. Call it before `write_mask`."""
@@ -152,6 +150,19 @@ class OutputFolder:
 
     def _mask_file(self, case: Case, ending: str) -> Path:
         return self.request.out / f"{file_name(case.name)}{ending}"
+
+
+def _is_complete(file: Path) -> bool:
+    """Whether a mask or map can be read; a file that has lost a part cannot."""
+    if not file.is_file():
+        return False
+    if file.suffix == ".dcm":
+        return is_complete_seg(file)
+    try:
+        read_image(file)
+    except UserError:
+        return False
+    return True
 
 
 def _check_scan_records(file: Path, scans: Any) -> None:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import write_bytes
-from segpl.rundir import RUN_FILE, WEIGHTS_FILE
-from segpl.study.local import Event, describe_crash, start_worker
+from segpl.rundir import RUN_FILE, is_trained
+from segpl.study.local import Event, describe_crash, is_ended_by_signal, start_worker
 from segpl.study.single_run import (
     EVALUATION_FILE,
     FAILED_FILE,
@@ -93,7 +93,7 @@ def work_on_machine(path: str, files: dict[str, bytes], threads: int) -> dict[st
             write_bytes(file, content)
     process = start_worker(directory, threads)
     exit_code = process.wait()
-    if exit_code < 0:
+    if is_ended_by_signal(exit_code):
         raise LostError(describe_crash(exit_code))
     if exit_code > 0:
         record_failure(directory, describe_crash(exit_code))
@@ -169,7 +169,7 @@ def _capacity(machines: list[Resources], share: Share) -> int:
 
 def _files_to_send(directory: Path) -> dict[str, bytes]:
     """What a machine needs to begin: the instructions or, for a trained run, all its files."""
-    if (directory / WEIGHTS_FILE).is_file():
+    if is_trained(directory):
         return _visible_files(directory)
     return {name: (directory / name).read_bytes() for name in INSTRUCTIONS}
 

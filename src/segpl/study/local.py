@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +15,8 @@ COMMAND = [sys.executable, "-m", "segpl.study.worker"]
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 POLLING_INTERVAL = 0.05
 """Seconds."""
+PATIENCE = 30.0
+"""Seconds in which a run can end its step, or its validation, and save a checkpoint."""
 
 
 class Event(NamedTuple):
@@ -29,7 +31,7 @@ def run_locally(
 ) -> Generator[Event, None, None]:
     """Work on the run directories, `workers` at a time (1 by default), which share the cores.
 
-    Closing the generator kills the processes that are still running.
+    Closing the generator stops the processes that are still running; they save a checkpoint.
     """
     workers = workers or 1
     threads = max(1, available_cores() // workers)
@@ -48,7 +50,18 @@ def run_locally(
                     _record_crash(directory, process.returncode)
                     yield Event(directory, running=False)
     finally:
-        for process in running.values():
+        _stop(running.values())
+
+
+def _stop(processes: Collection[subprocess.Popen[bytes]]) -> None:
+    """Ask the processes to save their state and end; those that do not are killed."""
+    for process in processes:
+        process.terminate()
+    deadline = time.monotonic() + PATIENCE
+    for process in processes:
+        try:
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
 
@@ -83,10 +96,16 @@ def describe_crash(exit_code: int) -> str:
     return f"The process {_cause_of_crash(exit_code)}: see the end of {OUTPUT_FILE}."
 
 
+def is_ended_by_signal(exit_code: int) -> bool:
+    """Whether a signal ended a process, or told it to stop: shells report that as 128 and more."""
+    return exit_code < 0 or exit_code > 128
+
+
 def _cause_of_crash(exit_code: int) -> str:
-    if exit_code >= 0:  # always so on Windows, which has no signals
+    if not is_ended_by_signal(exit_code):
         return f"ended with exit code {exit_code}"
-    cause = f"was ended by {signal.Signals(-exit_code).name}"
+    number = -exit_code if exit_code < 0 else exit_code - 128
+    cause = f"was ended by {signal.Signals(number).name}"
     if exit_code == -signal.SIGKILL:
         cause += ", as the system does when memory runs out"
     return cause

@@ -1,13 +1,13 @@
 """Runs a study: trains and scores every run of a file, and writes the tables."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from segpl.foundation.errors import UserError
+from segpl.foundation.files import remove_drafts
+from segpl.foundation.locks import exclusive_use
 from segpl.foundation.progress import console, format_duration
 from segpl.reporting.study_tables import write_image_table, write_study_tables
 from segpl.rundir import RUNS_FILE, write_json
@@ -20,8 +20,6 @@ from segpl.study.progress import StudyProgress
 from segpl.study.results import costs, images, layout, scores
 from segpl.study.single_run import Evaluation, failure_reason, finished_result, prepare
 from segpl.study.study_file import read_study
-
-__all__ = ["exclusive_use", "run_study"]
 
 Events = Generator[Event, None, None]
 Executor = Callable[[Sequence[Path], int | None], Events]
@@ -44,6 +42,7 @@ def run_study(
     study, source = read_study(file, data)
     executor = _executor(on)
     with exclusive_use(out):
+        remove_drafts(out, depth=1)
         jobs = expand(study, source, out)
         evaluation = Evaluation(list(study.shifts), study.samples)
         notes = data_notes(common_settings(study, source), jobs[0].run)
@@ -63,27 +62,6 @@ def run_study(
         print(f"table: {table}")
     failed = [job for job in jobs if failure_reason(job.directory(out)) is not None]
     return len(failed)
-
-
-@contextmanager
-def exclusive_use(out: Path) -> Iterator[None]:
-    """Make and lock the output folder; the system releases the lock if this process is killed."""
-    lock = FileLock(out / ".lock", timeout=0)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    except Timeout:
-        raise UserError(
-            f"--out {out}: another command is running there: wait, or choose another folder."
-        ) from None
-    except OSError as error:
-        raise UserError(
-            f"--out {out} cannot be written ({error.strerror}): choose another folder."
-        ) from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _within_minutes(

@@ -9,13 +9,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from segpl.evaluation import evaluate
 from segpl.evaluation.shifts import parse_shifts
 from segpl.foundation.errors import UserError
-from segpl.foundation.files import write_text
-from segpl.rundir import read_plain, write_json
+from segpl.foundation.files import make_folder, write_text
+from segpl.foundation.locks import FOR_EVER, exclusive_use
+from segpl.rundir import is_trained, read_plain, write_json
 from segpl.settings.run import Run, read_run
 from segpl.training.loop import train
 
@@ -37,7 +36,7 @@ class Evaluation:
 
 def prepare(directory: Path, run: Run, evaluation: Evaluation) -> None:
     """Write down what to train and score, and remove the failure of an earlier attempt."""
-    directory.mkdir(parents=True, exist_ok=True)
+    make_folder(directory)
     (directory / FAILED_FILE).unlink(missing_ok=True)
     run.save(directory)
     write_json(directory / EVALUATION_FILE, asdict(evaluation))
@@ -45,7 +44,8 @@ def prepare(directory: Path, run: Run, evaluation: Evaluation) -> None:
 
 def train_and_score(directory: Path) -> None:
     """Train and score the run, continuing an earlier attempt; any error goes to `failed.txt`."""
-    with FileLock(directory / ".lock"):  # the worker of a killed study may still be running
+    # The worker of a killed study may still be running: wait until it has ended.
+    with exclusive_use(directory, wait=FOR_EVER):
         try:
             _train_and_score(directory)
         except Exception as error:
@@ -86,7 +86,7 @@ def failure_reason(directory: Path) -> str | None:
 def finished_result(directory: Path, evaluation: Evaluation) -> dict[str, Any] | None:
     """The contents of `done.json`; None unless the run is trained and scored by `evaluation`."""
     file = directory / DONE_FILE
-    if not file.is_file():
+    if not file.is_file() or not is_trained(directory):
         return None
     contents = read_plain(file)
     if contents.get("evaluation") != asdict(evaluation):

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from threading import Thread
 
+from segpl.foundation.signals import Stopped, raising
+
 
 def main() -> None:
     """Work on the run directory given on the command line."""
@@ -17,11 +19,14 @@ def main() -> None:
     parser.add_argument("directory", type=Path)
     directory = parser.parse_args().directory
     Thread(target=_exit_with_the_study, daemon=True).start()
+    try:
+        with raising():
+            # This import takes seconds, and the study may end meanwhile: watch the pipe first.
+            from segpl.study.single_run import train_and_score
 
-    # This import takes seconds, and the study may end meanwhile: start to watch the pipe first.
-    from segpl.study.single_run import train_and_score
-
-    train_and_score(directory)
+            train_and_score(directory)
+    except Stopped as stopped:
+        sys.exit(stopped.exit_code)
 
 
 def _exit_with_the_study() -> None:

@@ -1,21 +1,124 @@
 """Checkpoints: the state to resume from, and the best weights on the validation subjects."""
 
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 import torch
 from lightning import Trainer
+from lightning.fabric.plugins import CheckpointIO
 from lightning.pytorch.callbacks import ModelCheckpoint
 from torch import Tensor
 
-from segpl.foundation.files import write_bytes
-from segpl.rundir import BEST_CHECKPOINT, LAST_CHECKPOINT, WEIGHTS_FILE
+from segpl.foundation.errors import UserError
+from segpl.foundation.files import draft, move_file, write_bytes
+from segpl.foundation.progress import console
+from segpl.rundir import (
+    BEST_CHECKPOINT,
+    LAST_CHECKPOINT,
+    PREVIOUS_CHECKPOINT,
+    WEIGHTS_FILE,
+    is_trained,
+)
 
 
 def has_begun(directory: Path) -> bool:
     """Whether a training has left a checkpoint or its final weights here."""
-    return (directory / LAST_CHECKPOINT).is_file() or (directory / WEIGHTS_FILE).is_file()
+    return has_checkpoint(directory) or is_trained(directory)
+
+
+def has_checkpoint(directory: Path) -> bool:
+    """Whether there is a state to resume from."""
+    last = directory / LAST_CHECKPOINT
+    previous = directory / PREVIOUS_CHECKPOINT
+    return last.is_file() or previous.is_file()
+
+
+def recover_last_checkpoint(directory: Path) -> None:
+    """Put the previous checkpoint in the place of the last, if that is missing or damaged.
+
+    If both are damaged, that is an error: to begin again from the first step may take days, and is
+    for the user to decide.
+    """
+    last = directory / LAST_CHECKPOINT
+    previous = directory / PREVIOUS_CHECKPOINT
+    if not has_checkpoint(directory) or is_complete(last):
+        return
+    if not is_complete(previous):
+        raise _unreadable(last)
+    if last.is_file():
+        console.print(f"{last} is damaged: the training continues from the checkpoint before.")
+    move_file(previous, last)
+
+
+def is_complete(checkpoint: Path) -> bool:
+    """Whether a file holds all that torch wrote to it: a zip archive with checksums."""
+    try:
+        with zipfile.ZipFile(checkpoint) as archive:
+            return archive.testzip() is None
+    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile, zlib.error):
+        return False
+
+
+def read_checkpoint(file: Path) -> dict[str, Any]:
+    """The content of a checkpoint, on the CPU. Nothing but tensors and plain values is loaded."""
+    if not is_complete(file):
+        raise _unreadable(file)
+    return torch.load(file, map_location="cpu", weights_only=True)
+
+
+def _unreadable(file: Path) -> UserError:
+    return UserError(
+        f"{file} cannot be read: delete {file.parent}, and --resume begins again from the first "
+        "step."
+    )
+
+
+def end_epoch(checkpoint: dict[str, Any]) -> None:
+    """Let a checkpoint between two validations look as if Lightning's epoch had ended there.
+
+    Its epochs are the steps between validations. It cannot continue within one: the resumed run
+    begins a new epoch, which has the steps that are left until the validation.
+    """
+    loops = checkpoint["loops"]["fit_loop"]
+    epochs = loops["epoch_progress"]
+    for counts in (epochs["total"], epochs["current"]):
+        counts.update(dict.fromkeys(counts, counts["ready"]))
+    steps = loops["epoch_loop.batch_progress"]
+    total = steps["total"]
+    total.update(dict.fromkeys(total, total["completed"]))
+    current = steps["current"]
+    current.update(dict.fromkeys(current, 0))
+    steps["is_last_batch"] = False
+
+
+class DurableFiles(CheckpointIO):
+    """Writes checkpoints as every other file is written; Lightning alone would go through TMPDIR.
+
+    The last checkpoint stays as the previous one when it is replaced.
+    """
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
+    ) -> None:
+        """Write a checkpoint; a kill at any moment leaves one that is complete."""
+        file = Path(path)
+        with draft(file) as temporary:
+            torch.save(checkpoint, temporary)
+            if file.name == LAST_CHECKPOINT.name and file.is_file():
+                move_file(file, file.with_name(PREVIOUS_CHECKPOINT.name))
+
+    def load_checkpoint(
+        self, path: str | Path, map_location: Any = None, weights_only: bool | None = None
+    ) -> dict[str, Any]:
+        """The content of a checkpoint."""
+        return read_checkpoint(Path(path))
+
+    def remove_checkpoint(self, path: str | Path) -> None:
+        """Remove a checkpoint."""
+        Path(path).unlink(missing_ok=True)
 
 
 class Checkpoint(ModelCheckpoint):
@@ -100,7 +203,7 @@ def save_final_weights(directory: Path, validates: bool) -> None:
     best = directory / BEST_CHECKPOINT
     if validates and best.is_file():
         file = best
-    checkpoint = torch.load(file, map_location="cpu", weights_only=True)
+    checkpoint = read_checkpoint(file)
     weights = {name: weight.contiguous() for name, weight in model_weights(checkpoint).items()}
     write_bytes(directory / WEIGHTS_FILE, safetensors.torch.save(weights))
 

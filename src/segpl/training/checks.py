@@ -1,7 +1,6 @@
 """Checks before a training starts: can the processes share a batch, is the run directory free."""
 
 from pathlib import Path
-from zipfile import is_zipfile
 
 import torch
 
@@ -9,9 +8,9 @@ from segpl.data.splits import TrainingCases
 from segpl.foundation.device import has_gpu
 from segpl.foundation.errors import UserError
 from segpl.foundation.processes import Processes
-from segpl.rundir import LAST_CHECKPOINT, RUN_FILE, SPLIT_FILE, read_plain
+from segpl.rundir import RUN_FILE, SPLIT_FILE, read_plain
 from segpl.settings.run import Run, read_run
-from segpl.training.checkpoints import has_begun
+from segpl.training.checkpoints import has_begun, has_checkpoint
 
 
 def check_processes(run: Run, processes: Processes) -> None:
@@ -37,19 +36,15 @@ def check_directory(run: Run, directory: Path, resume: bool) -> None:
                 f"{directory} holds a run already: add --resume to continue it, "
                 "or choose another --out."
             )
-        _check_last_checkpoint(directory / LAST_CHECKPOINT)
         _check_same_settings(run, directory)
     is_run_directory = (directory / RUN_FILE).is_file()
-    if directory.exists() and not is_run_directory and any(directory.iterdir()):
+    if not is_run_directory and _has_visible_files(directory):
         raise UserError(f"{directory} is not empty and holds no run: choose another --out.")
 
 
-def _check_last_checkpoint(file: Path) -> None:
-    # torch saves a zip file; a file that was cut off lacks the end by which it is recognised.
-    if file.is_file() and not is_zipfile(file):
-        raise UserError(
-            f"{file} cannot be read: delete it, and --resume begins again from the first step."
-        )
+def _has_visible_files(directory: Path) -> bool:
+    """Whether there is anything but hidden files, such as the lock."""
+    return any(not path.name.startswith(".") for path in directory.iterdir())
 
 
 def _check_same_settings(run: Run, directory: Path) -> None:
@@ -69,7 +64,7 @@ def _check_same_settings(run: Run, directory: Path) -> None:
 def check_split(run: Run, directory: Path, cases: TrainingCases) -> None:
     """Refuse to resume on another split than the run was started with."""
     file = directory / SPLIT_FILE
-    is_resumed = (directory / LAST_CHECKPOINT).is_file() and file.is_file()
+    is_resumed = has_checkpoint(directory) and file.is_file()
     if is_resumed and read_plain(file) != cases.record():
         raise UserError(
             f"{directory} was started with another split, because {run.data} or segpl has changed "

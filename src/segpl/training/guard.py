@@ -13,8 +13,10 @@ from torch import Tensor, nn
 from segpl.em.types import Batch, Losses
 from segpl.foundation.progress import console
 from segpl.settings.run import Run
-from segpl.training.checkpoints import model_weights
+from segpl.training.checkpoints import model_weights, read_checkpoint
 from segpl.training.pseudo_label_health import Reference, collapse, foreground_share
+
+Checkpoint = dict[str, Any]
 
 
 @dataclass
@@ -61,6 +63,9 @@ class GuardedLearner(Protocol):
     def probe_on_device(self) -> Batch:
         """The same few images at every validation, on the device of the model."""
 
+    def is_at_validation(self) -> bool:
+        """Whether no step was made since the last validation."""
+
 
 class Monitor(Callback):
     """Logs the share of pseudo-label voxels that changed between validations, for fixed images.
@@ -72,8 +77,20 @@ class Monitor(Callback):
         self.previous: Tensor | None = None
 
     def on_train_start(self, trainer: Trainer, learner: Any) -> None:
-        """Make the first pseudo-labels; a resumed run makes them with its checkpoint's weights."""
-        self.previous = self._pseudo_labels(learner)
+        """Make the first pseudo-labels, unless the checkpoint has those of the last validation."""
+        if self.previous is None:
+            self.previous = self._pseudo_labels(learner)
+
+    def on_save_checkpoint(self, trainer: Trainer, learner: Any, checkpoint: Checkpoint) -> None:
+        """Keep the pseudo-labels of the last validation, if the weights have changed since."""
+        if not learner.is_at_validation():
+            checkpoint["monitor"] = self.previous
+
+    def on_load_checkpoint(self, trainer: Trainer, learner: Any, checkpoint: Checkpoint) -> None:
+        """Compare with what was kept."""
+        kept = checkpoint.get("monitor")
+        if kept is not None:
+            self.previous = kept.to(learner.device)
 
     def on_train_epoch_end(self, trainer: Trainer, learner: Any) -> None:
         """Make them again, and compare."""
@@ -111,6 +128,19 @@ class Guard(Callback):
         self.last_checkpoint = last_checkpoint
         self.shares: deque[Tensor] = deque(maxlen=steps)
         self.ratios: deque[Tensor] = deque(maxlen=steps)
+
+    def on_save_checkpoint(self, trainer: Trainer, learner: Any, checkpoint: Checkpoint) -> None:
+        """Keep what is to be judged at the next validation: the means over all processes."""
+        checkpoint["guarded"] = {
+            "shares": [trainer.strategy.reduce(x, reduce_op="mean") for x in self.shares],
+            "ratios": [trainer.strategy.reduce(x, reduce_op="mean") for x in self.ratios],
+        }
+
+    def on_load_checkpoint(self, trainer: Trainer, learner: Any, checkpoint: Checkpoint) -> None:
+        """Judge it together with the steps that follow."""
+        kept = checkpoint.get("guarded", {})
+        self.shares.extend(x.to(learner.device) for x in kept.get("shares", ()))
+        self.ratios.extend(x.to(learner.device) for x in kept.get("ratios", ()))
 
     def watch(self, losses: Losses) -> None:
         """Remember the pseudo-labels of one step, if the method made any."""
@@ -173,7 +203,7 @@ class Guard(Callback):
         optimiser = trainer.optimizers[0]
         learning_rates = [group["lr"] for group in optimiser.param_groups]
         if learner.guard_state.was_healthy:
-            checkpoint = torch.load(self.last_checkpoint, map_location="cpu", weights_only=False)
+            checkpoint = read_checkpoint(self.last_checkpoint)
             weights = model_weights(checkpoint)
             optimiser.load_state_dict(checkpoint["optimizer_states"][0])
             replaced = ", and the weights are those of the last healthy checkpoint"

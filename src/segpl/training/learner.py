@@ -26,6 +26,7 @@ from segpl.metrics.overlap import iou
 from segpl.networks.compilation import Compiler, worth_compiling
 from segpl.rundir import LAST_CHECKPOINT, RUN_FILE
 from segpl.settings.run import Run
+from segpl.training.checkpoints import end_epoch
 from segpl.training.cost import flops
 from segpl.training.guard import Guard, GuardState
 from segpl.training.pseudo_label_health import Reference, health
@@ -85,7 +86,8 @@ class Learner(lightning.LightningModule):
         Lightning asks again after each validation, so a resumed run begins where it stopped.
         """
         start = self.global_step
-        end = min(start + self.run.validate_every, self.run.steps)
+        next_validation = (start // self.run.validate_every + 1) * self.run.validate_every
+        end = min(next_validation, self.run.steps)
         steps_of_process = self.steps.of_process(self.trainer.global_rank, self.trainer.world_size)
         # A step on a CPU takes seconds and its crops milliseconds. A GPU would wait for them.
         gpu = has_gpu()
@@ -170,8 +172,15 @@ class Learner(lightning.LightningModule):
         """Let the method update its averages over time."""
         self.run.method.after_step(self.model)
 
+    def is_at_validation(self) -> bool:
+        """Whether no step was made since the last validation, or at all."""
+        is_last = self.global_step == self.run.steps
+        return is_last or self.global_step % self.run.validate_every == 0
+
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add the state of the guard, and the settings to compare with on resume."""
+        if not self.is_at_validation():
+            end_epoch(checkpoint)
         checkpoint["guard"] = self.guard_state.to_checkpoint()
         checkpoint["settings"] = self._settings()
 

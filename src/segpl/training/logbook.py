@@ -21,7 +21,8 @@ Row = dict[str, Any]
 class Logbook(Callback):
     """`log.csv`: one row per step.
 
-    The rows are written at each validation, just before the checkpoint that matches them.
+    The rows are written at each validation, just before the checkpoint that matches them. A
+    checkpoint between two validations holds the rows that are not written yet.
     """
 
     def __init__(self, file: Path):
@@ -37,7 +38,16 @@ class Logbook(Callback):
             lines = self.file.read_text(encoding="utf-8").splitlines(keepends=True)
             kept = _rows_up_to(trainer.global_step, lines)
             text = "".join(lines[:1] + kept) if kept else ""
-            write_text(self.file, text)
+            if kept != lines[1:]:
+                write_text(self.file, text)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The rows that are not written yet."""
+        return {"rows": [_plain_row(row) for row in self.rows]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue with these rows."""
+        self.rows = list(state_dict["rows"])
 
     def on_train_batch_end(
         self,
@@ -74,7 +84,7 @@ class Logbook(Callback):
         self.rows = []
 
     def _write(self) -> None:
-        """Append the rows.
+        """Add the rows to the file.
 
         A loss term that starts late adds a column, which stays empty in earlier rows.
         """
@@ -84,20 +94,19 @@ class Logbook(Callback):
             for name in row:
                 if name not in columns:
                     columns.append(name)
-        if columns != known_columns:
-            self._rewrite(columns)
+        text = self._earlier_lines(columns)
         rows = [_plain_row(row) for row in self.rows]
-        with self.file.open("a", newline="", encoding="utf-8") as stream:
-            stream.write(_csv_lines(rows, columns))
+        write_text(self.file, text + _csv_lines(rows, columns))
 
-    def _rewrite(self, columns: Sequence[str]) -> None:
-        """Write the file again with these columns; a new file gets its header."""
+    def _earlier_lines(self, columns: Sequence[str]) -> str:
+        """The file so far with these columns; the header of a new file."""
         text = ""
         if self.file.is_file():
             text = self.file.read_text(encoding="utf-8")
-        earlier_rows = csv.DictReader(io.StringIO(text))
         header = ",".join(columns) + "\n"
-        write_text(self.file, header + _csv_lines(earlier_rows, columns))
+        if text.startswith(header):
+            return text
+        return header + _csv_lines(csv.DictReader(io.StringIO(text)), columns)
 
     def _columns(self) -> list[str]:
         """The columns of the file so far."""

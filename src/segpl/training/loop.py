@@ -12,13 +12,15 @@ from segpl.data.cases import Dataset, Task
 from segpl.data.layouts import read_dataset
 from segpl.data.preparation import Volume
 from segpl.data.splits import TrainingCases
-from segpl.foundation.processes import ALONE, Processes, is_first
+from segpl.foundation.files import remove_drafts
+from segpl.foundation.locks import exclusive_use
+from segpl.foundation.processes import ALONE, Processes, is_first, train_together
 from segpl.foundation.progress import console, format_duration
 from segpl.foundation.provenance import write_provenance
-from segpl.rundir import PROVENANCE_FILE, RUN_FILE, SPLIT_FILE, WEIGHTS_FILE, write_json
+from segpl.rundir import PROVENANCE_FILE, RUN_FILE, SPLIT_FILE, is_trained, write_json
 from segpl.settings.run import Run, save_task
 from segpl.settings.subjects import check_unlabelled, training_cases_of
-from segpl.training.checkpoints import save_final_weights
+from segpl.training.checkpoints import recover_last_checkpoint, save_final_weights
 from segpl.training.checks import check_directory, check_processes, check_split
 from segpl.training.facts import write_final_facts, write_initial_facts
 from segpl.training.learner import Learner
@@ -52,11 +54,31 @@ def train(
     Several processes share the images of each step, so the gradient is that of one process.
     `watchers` are further Lightning callbacks. `dataset` is the content of the data folder, if it
     was read already.
+
+    SIGINT, SIGTERM and SIGHUP save a checkpoint and raise `Stopped`, a `KeyboardInterrupt`. While
+    another process trains in the directory, a `UserError` says so.
     """
-    if is_first():
-        check_processes(run, processes)
+    train_together(processes)
+    if not is_first():
+        return _train(run, directory, cache, processes, watchers, dataset)
+    check_processes(run, processes)
+    with exclusive_use(directory):
+        remove_drafts(directory, depth=1)
         check_directory(run, directory, resume)
-    if (directory / WEIGHTS_FILE).is_file():
+        recover_last_checkpoint(directory)
+        return _train(run, directory, cache, processes, watchers, dataset)
+
+
+def _train(
+    run: Run,
+    directory: Path,
+    cache: Cache | None,
+    processes: Processes,
+    watchers: Sequence[lightning.Callback],
+    dataset: Dataset | None,
+) -> Path:
+    """Train from the first step or from the last checkpoint, unless the training has ended."""
+    if is_trained(directory):
         return directory
     dataset = dataset or read_dataset(run.data)
     cases = training_cases_of(run, dataset)
@@ -111,7 +133,6 @@ def _build_learner(run: Run, volumes: TrainingVolumes, task: Task, directory: Pa
 
 def _write_records(run: Run, cases: TrainingCases, task: Task, directory: Path) -> None:
     """Write everything about the run that is known before the first step."""
-    directory.mkdir(parents=True, exist_ok=True)
     save_task(directory, task)
     run.save(directory)
     settings = str(directory / RUN_FILE)

@@ -15,11 +15,12 @@ from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvir
 from segpl.foundation.device import has_gpu
 from segpl.foundation.processes import ALONE, Launcher, Processes, launcher
 from segpl.rundir import COST_FILE, LAST_CHECKPOINT, LOG_FILE
-from segpl.training.checkpoints import checkpoint_callbacks
+from segpl.training.checkpoints import DurableFiles, checkpoint_callbacks, has_checkpoint
 from segpl.training.cost import Cost
 from segpl.training.guard import Monitor
 from segpl.training.learner import Learner
 from segpl.training.logbook import Logbook, ProgressBar, TensorBoard
+from segpl.training.stopping import StopOnSignal
 
 
 def fit(
@@ -31,9 +32,10 @@ def fit(
     """Train from the last checkpoint, if there is one, to the last step."""
     if has_gpu() and len(learner.run.patch) == 2:
         learner.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    callbacks = [*_callbacks(learner, directory), *extra_callbacks]
     last = directory / LAST_CHECKPOINT
-    checkpoint = last if last.is_file() else None
+    stop = StopOnSignal(last)
+    callbacks = [*_callbacks(learner, directory), *extra_callbacks, stop]
+    checkpoint = last if has_checkpoint(directory) else None
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         # Lightning warns about workers and intervals that are chosen on purpose.
@@ -41,9 +43,13 @@ def fit(
         trainer = _trainer(learner, directory, processes, callbacks)
         try:
             with torch.compiler.set_stance("force_eager"):
-                trainer.fit(learner, ckpt_path=checkpoint, weights_only=False)
-        except SystemExit:  # Lightning's reaction to Ctrl-C
-            raise KeyboardInterrupt from None
+                trainer.fit(learner, ckpt_path=checkpoint, weights_only=True)
+        except SystemExit as error:  # what Lightning makes of a KeyboardInterrupt
+            if isinstance(error.__context__, KeyboardInterrupt):
+                raise error.__context__ from None
+            raise
+    if stop.request.number is not None:  # it came during the last step
+        raise stop.reason()
 
 
 def _trainer(
@@ -56,7 +62,7 @@ def _trainer(
     strategy = "auto" if processes == ALONE else "ddp_find_unused_parameters_true"
     return lightning.Trainer(
         default_root_dir=directory,
-        plugins=[_environment(processes)],
+        plugins=[_environment(processes), DurableFiles()],
         max_steps=learner.run.steps,
         devices=processes.devices,
         num_nodes=processes.nodes,

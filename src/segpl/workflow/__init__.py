@@ -14,16 +14,16 @@ from segpl.data.layouts import read_dataset
 from segpl.diagnosis import check
 from segpl.evaluation import evaluate
 from segpl.foundation.errors import UserError
-from segpl.foundation.files import write_text
+from segpl.foundation.files import remove_drafts, write_text
+from segpl.foundation.locks import exclusive_use
 from segpl.foundation.progress import console, format_duration, silenced
 from segpl.inference.predictor import load
 from segpl.prediction import predict_cases
 from segpl.prediction.request import Request
 from segpl.ranking import make_ranking
 from segpl.reporting.page import write_report
-from segpl.rundir import RANK_FILE, SCORES_FILE, WEIGHTS_FILE
+from segpl.rundir import RANK_FILE, SCORES_FILE, is_trained
 from segpl.settings.run import Run
-from segpl.study.running import exclusive_use
 from segpl.training.loop import train
 from segpl.workflow.answer import Answer, Outcome, compare_runs, read_ranking
 from segpl.workflow.duration import (
@@ -77,6 +77,7 @@ def run(options: Options, out: Path, quiet: bool = False) -> Answer:
             costs = measure_costs(plan, dataset)
         _announce(plan, dataset, estimate(plan, costs, dataset))
     with exclusive_use(out):
+        remove_drafts(out, depth=1)
         write_plan(plan, options, dataset, out)
         work = _Work(plan, dataset, costs, out)
         with Display(work.stages(), quiet) as display:
@@ -154,15 +155,16 @@ class _Work:
 
     def untrained(self, runs: Sequence[Run]) -> list[Run]:
         """Those of the runs that are to be trained."""
-        return self._without(WEIGHTS_FILE, runs)
+        return [run for run in runs if not is_trained(directory_of(run, self.out))]
 
     def unscored(self) -> list[Run]:
         """The runs that are to be scored."""
-        tested = [] if self.plan.testing is Testing.NONE else self.plan.runs
-        return self._without(SCORES_FILE, tested)
+        if self.plan.testing is Testing.NONE:
+            return []
+        return [run for run in self.plan.runs if not self._is_scored(run)]
 
-    def _without(self, file: str, runs: Sequence[Run]) -> list[Run]:
-        return [run for run in runs if not (directory_of(run, self.out) / file).is_file()]
+    def _is_scored(self, run: Run) -> bool:
+        return (directory_of(run, self.out) / SCORES_FILE).is_file()
 
     def train_all(self, display: Display, deadline: float | None) -> None:
         """Train seed by seed; the seeds that would end after the deadline leave the plan.
