@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all fuzz lint format types layers check results lock clean
+.PHONY: help setup demo test test-all fuzz torture torture-short lint format types layers check results lock clean
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 setup: $(VENV)/.installed ## Make .venv with everything pinned (does nothing when it is there)
 
@@ -31,6 +31,12 @@ test-all: test ## Run all tests
 
 fuzz: setup ## Read 1,000 damaged files (half an hour): no traceback, no flood of memory, no wrong voxels
 	$(BIN)/python tests/fuzz/fuzz.py
+
+torture: setup ## Kill commands and cut the power, about 600 times (an hour): nothing is lost
+	$(BIN)/python tests/torture/torture.py
+
+torture-short: setup ## The same, about 40 times (2 minutes)
+	$(BIN)/python tests/torture/torture.py --changes 3 --moments 1 --pairs 2
 
 lint: setup ## Ruff: style and likely mistakes
 	$(BIN)/ruff check .

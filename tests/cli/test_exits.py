@@ -1,8 +1,10 @@
 """How commands end: Ctrl-C, a reader that has gone, a search that fails."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -21,17 +23,17 @@ STOPPED = {
     "train": (
         "segpl.api.train",
         ["train", "data", "--out", "run"],
-        "with --resume continues from the last checkpoint",
+        "is kept. Continue with: segpl train data --out run --resume",
     ),
     "predict": (
         "segpl.api.predict",
         ["predict", "run", "scan", "--out", "out"],
-        "predicts the remaining scans",
+        "are complete. Continue with: segpl predict run scan --out out",
     ),
     "study": (
         "segpl.study.running.run_study",
         ["study", "file", "--out", "out"],
-        "the same command continues",
+        "Continue with: segpl study file --out out",
     ),
     "search": (
         "segpl.study.search.search",
@@ -49,6 +51,36 @@ def test_ctrl_c_says_what_is_true_of_the_command(function, words, sentence, monk
     said = capsys.readouterr().err
     assert sentence in said
     assert ("--resume" in said) == (words[0] == "train")
+
+
+@pytest.mark.parametrize(
+    ("number", "exit_code"),
+    [(signal.SIGHUP, 129), (signal.SIGINT, 130), (signal.SIGTERM, 143)],
+    ids=["SIGHUP", "SIGINT", "SIGTERM"],
+)
+@pytest.mark.parametrize("words", [STOPPED["predict"][1], STOPPED["report"][1]], ids=lambda x: x[0])
+def test_a_signal_stops_a_command_with_the_code_that_shells_use(
+    number, exit_code, words, monkeypatch, capsys
+):
+    def signalled(*_, **__):
+        os.kill(os.getpid(), number)
+        time.sleep(60)
+
+    before = signal.getsignal(number)
+    monkeypatch.setattr(f"segpl.api.{words[0]}", signalled)
+    assert run_command(words) == exit_code
+    assert capsys.readouterr().err.startswith("segpl: stopped.")
+    assert signal.getsignal(number) is before
+
+
+def test_a_signal_that_is_ignored_stays_ignored(monkeypatch):
+    """As after nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    monkeypatch.setattr("segpl.api.report", lambda *_, **__: os.kill(os.getpid(), signal.SIGHUP))
+    try:
+        assert run_command(["report", "run"]) == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("words", [["--help"], ["compare", "run"], ["report", "run"]])

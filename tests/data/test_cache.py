@@ -143,6 +143,32 @@ def test_an_entry_that_a_killed_process_left_incomplete_is_not_trusted(
     assert are_same(volume, load(cases[0], dataset.task, Preparation()))
 
 
+@pytest.mark.parametrize("content", [b"", b"0" * 63, b"\0" * 64], ids=["empty", "cut", "zeros"])
+def test_a_damaged_digest_is_made_again(dataset, labelled, cache, content):
+    """Two scans with the same digest would be one entry: the wrong scan for one of them."""
+    cache.volumes(labelled, dataset.task, Preparation())
+    for note in (cache.folder / "digests").iterdir():
+        note.write_bytes(content)
+    volumes = cache.volumes(labelled, dataset.task, Preparation())
+    for case, volume in zip(labelled, volumes, strict=True):
+        assert are_same(volume, load(case, dataset.task, Preparation()))
+
+
+@pytest.mark.parametrize("name", ["x.npy", "y.npy"])
+@pytest.mark.parametrize("bytes_left", [None, 0, 64, -1], ids=["missing", "empty", "cut", "short"])
+def test_a_damaged_entry_is_built_again(dataset, labelled, cache, name, bytes_left):
+    case = labelled[0]
+    cache.volumes([case], dataset.task, Preparation())
+    (entry,) = entries_of(cache)
+    content = (entry / name).read_bytes()
+    (entry / name).unlink()
+    if bytes_left is not None:
+        (entry / name).write_bytes(content[:bytes_left])
+    (volume,) = cache.volumes([case], dataset.task, Preparation())
+    assert are_same(volume, load(case, dataset.task, Preparation()))
+    assert (entry / name).read_bytes() == content
+
+
 def test_two_processes_on_a_cold_cache_both_succeed(dataset, cache):
     command = [sys.executable, "-c", SUM_OF_ALL_VOLUMES, str(dataset.folder), str(cache.folder)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}

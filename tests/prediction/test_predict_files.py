@@ -2,8 +2,11 @@
 
 import csv
 import errno
+import gzip
 import json
 import shutil
+import subprocess
+import sys
 
 import nibabel
 import numpy as np
@@ -13,6 +16,7 @@ from PIL import Image
 
 from segpl.data import saving
 from segpl.foundation.errors import UserError
+from segpl.foundation.locks import LOCK_FILE, exclusive_use
 from segpl.inference.numbers import RegionNumbers
 from segpl.inference.predictor import Predictor
 from segpl.prediction import predict_files
@@ -45,7 +49,8 @@ def read_rows(file):
 
 
 def file_names(folder):
-    return sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
+    files = [file for file in folder.rglob("*") if file.is_file() and file.name != LOCK_FILE]
+    return sorted(str(file.relative_to(folder)) for file in files)
 
 
 def test_a_folder_of_scans_gives_masks_in_their_geometry(run_directory, scans, tmp_path):
@@ -94,6 +99,31 @@ def test_a_scan_that_was_predicted_before_is_skipped(run_directory, scans, tmp_p
     assert (tmp_path / "scan0.nii.gz").stat().st_mtime_ns == before
     assert "1 of 3 scans were predicted before" in capsys.readouterr().err
     assert len(read_rows(tmp_path / "cases.csv")) == 9, "the rows of the first call are kept"
+
+
+@pytest.mark.parametrize("bytes_left", [0, 100, -4], ids=["empty", "cut", "end missing"])
+@pytest.mark.parametrize("name", ["scan1.nii.gz", "probability/scan1.nii.gz"])
+def test_a_damaged_mask_or_map_is_written_again(run_directory, scans, tmp_path, name, bytes_left):
+    request = Request(tmp_path, probabilities=True)
+    predict_files(run_directory, [scans], request)
+    content = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(content[:bytes_left])
+    predict_files(run_directory, [scans], request)
+    assert gzip.decompress((tmp_path / name).read_bytes()) == gzip.decompress(content)
+
+
+def test_a_second_command_does_not_write_to_a_folder_in_use(run_directory, scans, tmp_path):
+    with exclusive_use(tmp_path):
+        request = repr(Request(tmp_path))
+        code = "from pathlib import Path, PosixPath\n"
+        code += "from segpl.prediction import predict_files\n"
+        code += "from segpl.prediction.request import Request\n"
+        code += f"predict_files(Path({str(run_directory)!r}), [Path({str(scans)!r})], {request})"
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=False
+        )
+    assert "is in use by another segpl command" in done.stderr
+    assert not list(tmp_path.glob("*.nii.gz"))
 
 
 def test_a_folder_holds_predictions_with_one_number_of_samples(run_directory, scans, tmp_path):

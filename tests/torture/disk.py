@@ -110,7 +110,7 @@ class Disk:
     def _is_inside(self, path: Any) -> bool:
         if not isinstance(path, str | os.PathLike):
             return False
-        return Path(os.path.abspath(path)).is_relative_to(self.root)
+        return Path(path).absolute().is_relative_to(self.root)
 
     def _watched(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def watched(*arguments: Any, **options: Any) -> Any:
@@ -121,14 +121,14 @@ class Disk:
 
     def _watched_open(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def watched(file: Any, mode: str = "r", *arguments: Any, **options: Any) -> Any:
-            if set(mode) & set("wax+"):
+            if set(mode) & set("wax"):
                 self._change(file)
             return call(file, mode, *arguments, **options)
 
         return watched
 
     def _watched_sync(self, descriptor: int) -> None:
-        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
         self._change(path)
         self._sync(descriptor)
         if self._is_inside(path):

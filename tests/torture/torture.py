@@ -219,9 +219,7 @@ def two_at_once(rack: Rack, data: Path, expected: list[Undisturbed]) -> None:
     _compare(rack, scenarios.snapshot(rack.root / "run"), expected[winner], what)
 
 
-def _resume(
-    rack: Rack, scenario: scenarios.Scenario, expected: Undisturbed, what: str
-) -> None:
+def _resume(rack: Rack, scenario: scenarios.Scenario, expected: Undisturbed, what: str) -> None:
     """Continue the command, and compare."""
     code = rack.in_fork(lambda: scenario.resume(rack.root))
     if code != 0:
@@ -264,9 +262,7 @@ def torture(folder: Path, seed: int, changes: int, moments: int, pairs: int) -> 
     return rack.outcome
 
 
-def _torture_scenario(
-    rack: Rack, scenario: scenarios.Scenario, changes: int, moments: int
-) -> None:
+def _torture_scenario(rack: Rack, scenario: scenarios.Scenario, changes: int, moments: int) -> None:
     expected = undisturbed(rack, scenario)
     ends = list(End)
     chosen = _spread(expected.changes, changes)

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ import segpl
 from segpl.data.cache import Cache
 from segpl.data.layouts import read_dataset
 from segpl.foundation.errors import UserError
+from segpl.foundation.locks import exclusive_use
 from segpl.foundation.progress import format_duration
 from segpl.methods import DEFAULT, METHODS
 from segpl.methods.segpl_em import SegPLEM
@@ -26,6 +28,7 @@ from segpl.methods.supervised import Supervised
 from segpl.settings.planning import plan_run
 from segpl.settings.run import read_run
 from segpl.settings.subjects import training_cases_of
+from segpl.training.checkpoints import is_complete
 from segpl.training.learner import Learner
 from segpl.training.loop import _load_volumes, train
 from segpl.training.pseudo_label_health import reference
@@ -299,12 +302,93 @@ def test_a_run_whose_settings_were_edited_is_not_resumed(supervised_run, unfinis
         train(edited, unfinished, resume=True)
 
 
-def test_a_checkpoint_that_was_cut_off_is_an_error(supervised_run, unfinished):
+@pytest.mark.parametrize("bytes_left", [0, 5000, -2000], ids=["empty", "cut", "end missing"])
+def test_a_damaged_last_checkpoint_is_replaced_by_the_one_before(
+    supervised_run, finished, trained, bytes_left
+):
+    (finished / "model.safetensors").write_bytes(b"")
+    last = finished / "checkpoints/last.ckpt"
+    last.write_bytes(last.read_bytes()[:bytes_left])
+    train(supervised_run, finished, resume=True)
+    assert_same_training(trained, finished)
+
+
+def test_a_flipped_bit_in_a_checkpoint_is_noticed(unfinished):
     last = unfinished / "checkpoints/last.ckpt"
-    last.write_bytes(last.read_bytes()[:-2000])
-    message = r"last.ckpt cannot be read: delete it, and --resume begins again"
+    assert is_complete(last)
+    content = bytearray(last.read_bytes())
+    content[len(content) // 2] ^= 1
+    last.write_bytes(content)
+    assert not is_complete(last)
+
+
+def test_two_damaged_checkpoints_are_an_error(supervised_run, unfinished):
+    for name in ("last", "previous"):
+        (unfinished / f"checkpoints/{name}.ckpt").write_bytes(b"")
+    message = r"last.ckpt cannot be read: delete .*checkpoints, and --resume begins again"
     with pytest.raises(UserError, match=message):
         train(supervised_run, unfinished, resume=True)
+
+
+def test_checkpoints_are_written_beside_where_they_belong(supervised_run, tmp_path, monkeypatch):
+    """Lightning writes through TMPDIR, which may be another disk, from where no file is renamed."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    train(supervised_run, tmp_path / "run")
+    files = sorted(file.name for file in (tmp_path / "run/checkpoints").iterdir())
+    assert files == ["best.ckpt", "last.ckpt", "previous.ckpt"]
+
+
+class SignalAtStep(lightning.Callback):
+    """Sends a signal to this process in the middle of a step."""
+
+    def __init__(self, step, number):
+        self.step = step
+        self.number = number
+
+    def on_before_backward(self, trainer, learner, loss):
+        if trainer.global_step == self.step:
+            os.kill(os.getpid(), self.number)
+
+
+@pytest.mark.parametrize("method", ["mean-teacher", "segpl-em"])
+@pytest.mark.parametrize(
+    ("number", "step", "kept"),
+    [(signal.SIGTERM, 2, 3), (signal.SIGHUP, 3, 4), (signal.SIGINT, 4, 5)],
+    ids=["between validations", "at a validation", "at the last step"],
+)
+def test_a_signal_saves_a_checkpoint_from_which_training_resumes_exactly(
+    tumours, tmp_path, method, number, step, kept
+):
+    run = plan_slices(tumours, method)
+    undisturbed = train(run, tmp_path / "undisturbed")
+    stopped = tmp_path / "stopped"
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        train(run, stopped, watchers=[SignalAtStep(step, number)])
+    assert raised.value.exit_code == 128 + number
+    assert signal.getsignal(number) is before
+    assert read_checkpoint(stopped, "last")["global_step"] == kept
+    train(run, stopped, resume=True)
+    assert_same_training(undisturbed, stopped)
+
+
+def test_a_directory_in_use_is_refused_and_that_of_a_dead_process_is_not(supervised_run, tmp_path):
+    directory = tmp_path / "run"
+    ready, announce = os.pipe()
+    process = os.fork()
+    if process == 0:
+        with exclusive_use(directory):
+            os.write(announce, b"x")
+            time.sleep(600)
+    os.read(ready, 1)
+    try:
+        with pytest.raises(UserError, match=r"run is in use by another segpl command: wait"):
+            train(supervised_run, directory)
+    finally:
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+    train(supervised_run, directory)
+    assert (directory / "model.safetensors").is_file()
 
 
 def test_a_folder_of_other_files_is_not_used(supervised_run, tmp_path):

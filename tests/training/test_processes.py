@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from segpl.foundation.errors import UserError
-from segpl.foundation.processes import Processes, is_first, requested_processes
+from segpl.foundation.processes import TOGETHER, Processes, is_first, requested_processes
 from segpl.methods import METHODS
 from segpl.settings.planning import plan_run
 from segpl.training.loop import train
@@ -109,12 +109,13 @@ SRUN = {
     "SLURM_STEP_NUM_NODES": "2",
     "SLURM_NTASKS_PER_NODE": "4",
 }
+BY_LIGHTNING = {TOGETHER: "2"}
 SLURM_JOB_WITHOUT_SRUN = {"SLURM_NTASKS": "8", "SLURM_NNODES": "2"}
 
 
 @pytest.fixture
 def set_environment(monkeypatch):
-    for name in ("TORCHELASTIC_RUN_ID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES"):
+    for name in (*TORCHRUN, *SRUN, *BY_LIGHTNING):
         monkeypatch.delenv(name, raising=False)
 
     def set_variables(variables):
@@ -147,10 +148,27 @@ def test_devices_must_match_the_launched_processes(environment, set_environment)
 
 
 @pytest.mark.parametrize(
-    ("name", "rank", "first"),
-    [("RANK", "0", True), ("RANK", "3", False), ("LOCAL_RANK", "1", False)],
+    ("environment", "rank", "first"),
+    [
+        (TORCHRUN, {"RANK": "0"}, True),
+        (TORCHRUN, {"RANK": "3"}, False),
+        (SRUN, {"SLURM_PROCID": "1"}, False),
+        (BY_LIGHTNING, {"LOCAL_RANK": "0", "NODE_RANK": "0"}, True),
+        (BY_LIGHTNING, {"LOCAL_RANK": "1", "NODE_RANK": "0"}, False),
+        (BY_LIGHTNING, {"LOCAL_RANK": "0", "NODE_RANK": "1"}, False),
+    ],
 )
-def test_one_process_writes_and_prints(name, rank, first, monkeypatch):
-    monkeypatch.setenv("SLURM_PROCID", "0")  # inherited from the script of the job
-    monkeypatch.setenv(name, rank)
+def test_one_process_writes_and_prints(environment, rank, first, set_environment):
+    set_environment({"SLURM_PROCID": "0", **environment, **rank})
     assert is_first() is first
+
+
+@pytest.mark.parametrize("name", ["RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID"])
+def test_the_rank_of_another_program_does_not_keep_a_training_from_writing(
+    name, tumours, tmp_path, monkeypatch
+):
+    monkeypatch.setenv(name, "1")
+    settings = {"patch": [32, 32], "channels": 4, "ratio": 1, "labelled": 1, "steps": 1}
+    train(plan_run(tumours, {"method": "supervised", **settings}), tmp_path / "run")
+    assert (tmp_path / "run/model.safetensors").is_file()
+    assert (tmp_path / "run/log.csv").is_file()

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -24,7 +25,6 @@ from segpl.inference.predictor import load
 from segpl.inference.temperature import read_temperature, save_temperature
 from segpl.rundir import (
     RUN_FILE,
-    TEMPERATURE_FILE,
     WEIGHTS_FILE,
     ScoringFiles,
     check_format,
@@ -211,7 +211,7 @@ def _temperature(evaluator: Evaluator, directory: Path, validation: Sequence[str
     None if the run has no validation cases, or if they cannot be found: the probabilities then
     stay as they are.
     """
-    if (directory / TEMPERATURE_FILE).is_file():
+    with suppress(UserError):  # not fitted yet, or damaged
         return read_temperature(directory)
     cases = _labelled_cases(evaluator.predictor.run.data, validation)
     if not cases:

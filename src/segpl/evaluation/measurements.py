@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from segpl.evaluation.shifts import Shift
+from segpl.foundation.errors import UserError
 from segpl.foundation.files import file_name, write_text
 from segpl.foundation.tables import write_frame
 from segpl.rundir import read_mapping, read_table
@@ -41,11 +42,14 @@ class Measurements:
     """What determines the numbers: weights, data, samples. Another key invalidates all tables."""
 
     def stored_key(self) -> dict[str, Any]:
-        """The key under which this folder was measured; empty where nothing was."""
+        """The key under which this folder was measured; empty where nothing was, or is known."""
         file = self.folder / KEY_FILE
         if not file.is_file():
             return {}
-        return read_mapping(file)
+        try:
+            return read_mapping(file)
+        except UserError:
+            return {}
 
     def open(self) -> None:
         """Remove what was measured under another key."""
@@ -55,8 +59,11 @@ class Measurements:
             write_text(self.folder / KEY_FILE, text + "\n")
 
     def has(self, case: str, shift: Shift) -> bool:
-        """Whether this case was measured under this shift."""
-        return self._file(case, _shift_name(shift), "scores").is_file()
+        """Whether this case was measured under this shift, and no table has lost its end."""
+        if not self._file(case, _shift_name(shift), "scores").is_file():
+            return False
+        files = [self._file(case, _shift_name(shift), kind) for kind in Tables._fields]
+        return all(_is_complete(file) for file in files if file.is_file())
 
     def add(self, case: str, shift: Shift, tables: Tables) -> None:
         """Write the tables of a case under a shift.
@@ -105,6 +112,11 @@ class Measurements:
 
     def _file(self, case: str, shift_name: str, kind: str) -> Path:
         return self.folder / file_name(case) / f"{shift_name}.{kind}.csv"
+
+
+def _is_complete(table: Path) -> bool:
+    """Whether a table ends as every table does: with the end of a line."""
+    return table.read_bytes().endswith(b"\n")
 
 
 def _shift_name(shift: Shift) -> str:

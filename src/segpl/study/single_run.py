@@ -14,7 +14,7 @@ from segpl.evaluation.shifts import parse_shifts
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import make_folder, write_text
 from segpl.foundation.locks import FOR_EVER, exclusive_use
-from segpl.rundir import is_trained, read_plain, write_json
+from segpl.rundir import is_trained, read_mapping, read_plain, write_json
 from segpl.settings.run import Run, read_run
 from segpl.training.loop import train
 
@@ -88,7 +88,10 @@ def finished_result(directory: Path, evaluation: Evaluation) -> dict[str, Any] |
     file = directory / DONE_FILE
     if not file.is_file() or not is_trained(directory):
         return None
-    contents = read_plain(file)
+    try:
+        contents = read_mapping(file)
+    except UserError:
+        return None
     if contents.get("evaluation") != asdict(evaluation):
         return None
     if not (directory / contents["scores"]).is_file():

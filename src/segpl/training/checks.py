@@ -48,17 +48,31 @@ def _has_visible_files(directory: Path) -> bool:
 
 
 def _check_same_settings(run: Run, directory: Path) -> None:
-    """Refuse to resume with other settings. The reasons behind the settings may differ."""
-    settings_before = read_run(directory).mapping()
-    changed = []
-    for name, value in run.mapping().items():
-        if name != "why" and settings_before[name] != value:
-            changed.append(f"{name}: {settings_before[name]}")
+    """Refuse to resume with other settings."""
+    changed = _changed_settings(run, directory)
     if changed:
         raise UserError(
             f"{directory / RUN_FILE} was started with {'; '.join(changed)}: leave these settings "
             "out to resume the run as it was, or choose another --out."
         )
+
+
+def is_recorded(run: Run, directory: Path) -> bool:
+    """Whether `run.yaml` has these settings already; a file that cannot be read has not."""
+    try:
+        return not _changed_settings(run, directory)
+    except UserError:
+        return False
+
+
+def _changed_settings(run: Run, directory: Path) -> list[str]:
+    """The settings of `run.yaml` that differ. The reasons behind the settings may differ."""
+    settings_before = read_run(directory).mapping()
+    changed = []
+    for name, value in run.mapping().items():
+        if name != "why" and settings_before[name] != value:
+            changed.append(f"{name}: {settings_before[name]}")
+    return changed
 
 
 def check_split(run: Run, directory: Path, cases: TrainingCases) -> None:

@@ -21,7 +21,7 @@ from segpl.rundir import PROVENANCE_FILE, RUN_FILE, SPLIT_FILE, is_trained, writ
 from segpl.settings.run import Run, save_task
 from segpl.settings.subjects import check_unlabelled, training_cases_of
 from segpl.training.checkpoints import recover_last_checkpoint, save_final_weights
-from segpl.training.checks import check_directory, check_processes, check_split
+from segpl.training.checks import check_directory, check_processes, check_split, is_recorded
 from segpl.training.facts import write_final_facts, write_initial_facts
 from segpl.training.learner import Learner
 from segpl.training.pseudo_label_health import Reference, reference
@@ -134,7 +134,8 @@ def _build_learner(run: Run, volumes: TrainingVolumes, task: Task, directory: Pa
 def _write_records(run: Run, cases: TrainingCases, task: Task, directory: Path) -> None:
     """Write everything about the run that is known before the first step."""
     save_task(directory, task)
-    run.save(directory)
+    if not is_recorded(run, directory):  # a resumed run keeps the reasons behind its settings
+        run.save(directory)
     settings = str(directory / RUN_FILE)
     equivalent = ["segpl", "train", str(run.data), "--config", settings, "--out", str(directory)]
     write_provenance(directory / PROVENANCE_FILE, run.data, equivalent=equivalent)
