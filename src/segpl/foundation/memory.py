@@ -1,7 +1,6 @@
 """How much memory the machine has left and this process uses, on any operating system."""
 
 from threading import Event, Thread
-from types import TracebackType
 
 import psutil
 
@@ -61,12 +60,7 @@ class PeakMemory:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     def _measure_repeatedly(self) -> None:

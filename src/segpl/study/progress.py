@@ -3,7 +3,6 @@
 import time
 from pathlib import Path
 from statistics import mean
-from types import TracebackType
 from typing import NamedTuple
 
 from rich.live import Live
@@ -42,12 +41,7 @@ class StudyProgress:
             self.live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.live.stop()
 
     def run_started(self, directory: Path) -> None:

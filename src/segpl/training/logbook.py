@@ -49,14 +49,7 @@ class Logbook(Callback):
         """Continue with these rows."""
         self.rows = list(state_dict["rows"])
 
-    def on_train_batch_end(
-        self,
-        trainer: Trainer,
-        learner: LightningModule,
-        outputs: Any,
-        batch: Any,
-        _: int,
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, learner: LightningModule, *_: Any) -> None:
         """Remember what the step logged."""
         row: Row = {"step": trainer.global_step}
         for name, value in trainer.callback_metrics.items():
@@ -172,14 +165,7 @@ class ProgressBar(Callback):
         """Show the bar."""
         self.bar.start()
 
-    def on_train_batch_end(
-        self,
-        trainer: Trainer,
-        learner: LightningModule,
-        outputs: Any,
-        batch: Any,
-        _: int,
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, learner: LightningModule, *_: Any) -> None:
         """Move the bar."""
         metrics = self._metrics(trainer)
         self.bar.update(self.task, completed=trainer.global_step, metrics=metrics)

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from lightning import Callback, LightningModule, Trainer
@@ -48,12 +47,7 @@ class Display:
         self.bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.bar.stop()
 
     @contextmanager
@@ -122,13 +116,6 @@ class TrainingProgress(Callback):
         self.stage = stage
         self.steps = steps
 
-    def on_train_batch_end(
-        self,
-        trainer: Trainer,
-        learner: LightningModule,
-        outputs: Any,
-        batch: Any,
-        _: int,
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, learner: LightningModule, *_: Any) -> None:
         """Move the bar."""
         self.display.show_share(self.stage, trainer.global_step / self.steps)

@@ -61,13 +61,8 @@ def read(folder: Path) -> Dataset:
     test = _cases(folder, "Ts", description)
     if not training and not test:
         raise UserError(f"{folder} holds no image: put some into imagesTr.")
-    return Dataset(
-        folder=folder,
-        task=Task(channels, regions),
-        training=training,
-        test=test,
-        layout=NAME,
-    )
+    task = Task(channels, regions)
+    return Dataset(folder=folder, task=task, training=training, test=test, layout=NAME)
 
 
 def _regions(description: Description, file: Path) -> tuple[Region, ...]:

@@ -99,13 +99,7 @@ def read(folder: Path) -> Dataset:
     training, test = _cases(rows, channels)
     channel_names = () if channels == ("image",) else channels
     task = infer_task(file, training, test, channel_names)
-    return Dataset(
-        folder=folder,
-        task=task,
-        training=training,
-        test=test,
-        layout=NAME,
-    )
+    return Dataset(folder=folder, task=task, training=training, test=test, layout=NAME)
 
 
 def _manifests(path: Path) -> list[Path]:

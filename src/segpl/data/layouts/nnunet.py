@@ -69,13 +69,8 @@ def read(folder: Path) -> Dataset:
             f"{folder} holds no image that ends in {description.file_ending}: "
             "put some into imagesTr."
         )
-    return Dataset(
-        folder=folder,
-        task=Task(channels, regions),
-        training=training,
-        test=test,
-        layout=NAME,
-    )
+    task = Task(channels, regions)
+    return Dataset(folder=folder, task=task, training=training, test=test, layout=NAME)
 
 
 def read_object(file: Path) -> dict[str, Any]:

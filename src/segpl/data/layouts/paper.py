@@ -38,13 +38,7 @@ def read(folder: Path) -> Dataset:
     training = labelled + validation + unlabelled
     test = _cases(folder / "test")
     task = infer_task(folder, training, test)
-    return Dataset(
-        folder=folder,
-        task=task,
-        training=training,
-        test=test,
-        layout=NAME,
-    )
+    return Dataset(folder=folder, task=task, training=training, test=test, layout=NAME)
 
 
 def _cases(folder: Path) -> Cases:
