@@ -1,7 +1,9 @@
 """The commands that are killed, on tiny phantoms, and what must be the same afterwards."""
 
 import json
+import pickle
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -183,12 +185,21 @@ def snapshot(root: Path) -> dict[str, bytes]:
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root).as_posix()
         if path.is_file() and not any(Path("x", name).match(skip) for skip in NOT_COMPARED):
-            contents[name] = _without_times(path)
+            contents[name] = _comparable(path)
     return contents
 
 
-def _without_times(file: Path) -> bytes:
+def _comparable(file: Path) -> bytes:
+    """The content of a file without recorded times.
+
+    A TorchScript archive is compared without its debugging information, which has the lines of the
+    code that called the export: those of this torture.
+    """
     content = file.read_bytes()
+    if zipfile.is_zipfile(file):
+        with zipfile.ZipFile(file) as archive:
+            names = [name for name in archive.namelist() if not name.endswith(".debug_pkl")]
+            return pickle.dumps([(name, archive.read(name)) for name in names])
     if file.suffix == ".json":
         values = json.loads(content)
         if isinstance(values, dict):
