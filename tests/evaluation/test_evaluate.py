@@ -140,6 +140,25 @@ def test_a_stopped_evaluation_continues_and_ends_the_same(directory, monkeypatch
     assert len(calls) == 2 * 4 + 1, "only the interrupted one is measured twice"
 
 
+def test_damaged_measurements_are_made_again(directory, monkeypatch):
+    expected = evaluate(directory).read_bytes()
+    (first, *_) = sorted((directory / "evaluation").glob("*/clean=0.scores.csv"))
+    for damaged in (b"", first.read_bytes()[:-1]):
+        first.write_bytes(damaged)
+        calls = spy_on(monkeypatch, "measure")
+        assert evaluate(directory).read_bytes() == expected
+        assert [case.name for case, _, _ in calls] == [first.parent.name]
+
+
+@pytest.mark.parametrize("name", ["temperature.json", "evaluation/key.json"])
+def test_a_damaged_record_is_made_again(directory, name):
+    expected = evaluate(directory).read_bytes()
+    content = (directory / name).read_bytes()
+    (directory / name).write_bytes(b"")
+    assert evaluate(directory).read_bytes() == expected
+    assert (directory / name).read_bytes() == content
+
+
 def test_more_shifts_measure_only_what_is_new(directory, monkeypatch):
     evaluate(directory)
     calls = spy_on(monkeypatch, "measure")

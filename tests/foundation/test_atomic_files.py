@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from segpl.foundation.errors import UserError
-from segpl.foundation.files import draft, write_bytes, write_text
+from segpl.foundation.files import (
+    ABANDONED_AFTER,
+    draft,
+    remove_drafts,
+    write_bytes,
+    write_text,
+)
 
 SOURCE = Path(__file__).parents[2] / "src/segpl"
 
@@ -93,6 +99,23 @@ def test_a_draft_keeps_the_ending_and_is_hidden(tmp_path):
         assert temporary.name.startswith(".")
         assert temporary.name.endswith("mask.nii.gz")
         temporary.touch()
+
+
+def test_drafts_of_killed_processes_are_removed_and_nothing_else(tmp_path):
+    old = tmp_path / "folder/.part-0123abcd-mask.nii.gz"
+    new = tmp_path / "folder/.part-99999999-folder"
+    others = [tmp_path / "folder/.part-of-mine", tmp_path / "folder/deeper/.part-0123abcd-mask"]
+    write_text(old, "half")
+    write_text(new / "inner", "half")
+    for other in others:
+        write_text(other, "mine")
+    os.utime(old, (0, 0))
+    remove_drafts(tmp_path, depth=1, older_than=ABANDONED_AFTER)
+    assert not old.exists()
+    assert new.exists()
+    remove_drafts(tmp_path, depth=1)
+    assert not new.exists()
+    assert all(other.is_file() for other in others)
 
 
 def test_nothing_else_renames_files():

@@ -264,7 +264,7 @@ def test_a_path_that_cannot_be_written_is_refused_before_the_work(
 ):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setattr("segpl.prediction.files.run_pipeline", lambda *_: pytest.fail("too late"))
-    message = r"file/out/prediction\.json cannot be written \(Not a directory\)"
+    message = r"file/out cannot be written \(Not a directory\)"
     with pytest.raises(UserError, match=message):
         predict_files(run_directory, [scans], Request(tmp_path / "file/out"))
 

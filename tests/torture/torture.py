@@ -232,7 +232,8 @@ def _compare(rack: Rack, found: dict[str, bytes], expected: Undisturbed, what: s
     drafts = [name for name in found if "/.part-" in f"/{name}"]
     for name in drafts:
         del found[name]
-    rack.outcome.counts["half-written files left behind"] += len(drafts)
+    command, _, _ = what.partition(",")
+    rack.outcome.counts[f"hidden drafts left behind by {command}"] += len(drafts)
     differing = []
     for name in sorted(found.keys() | expected.contents.keys()):
         if found.get(name) != expected.contents.get(name):

@@ -24,15 +24,13 @@ from segpl.data.cases import Case, Task
 from segpl.data.digests import Digests, short_hash
 from segpl.data.preparation import Preparation, Volume, load
 from segpl.foundation.errors import UserError
-from segpl.foundation.files import DRAFT, draft
+from segpl.foundation.files import ABANDONED_AFTER, DRAFT, draft, remove_drafts
 from segpl.foundation.progress import console, track
 
 VERSION = 4
 """Raise it when the same files and settings would be prepared differently."""
 ATTEMPTS = 3
 """How often an entry is opened that other processes may remove at the same time."""
-ABANDONED_AFTER = 3600
-"""Seconds after which an incomplete entry is taken for that of a killed process."""
 FILES = ("x.npy", "y.npy")
 """The image and, of labelled cases, the label."""
 TORCH_TYPES = {"bool": torch.bool, "float32": torch.float32}
@@ -125,6 +123,7 @@ class Cache:
         # fragment the memory.
         volumes += self._open(unopened)
         if bytes_written:
+            remove_drafts(self.folder, depth=1, older_than=ABANDONED_AFTER)
             self._prune(entry)
         return volumes
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from segpl.foundation.errors import UserError
-from segpl.foundation.files import draft
+from segpl.foundation.files import ABANDONED_AFTER, draft, make_folder, remove_drafts
 
 
 def check_new_file(file: Path) -> None:
@@ -18,7 +18,7 @@ def check_new_file(file: Path) -> None:
     if file.exists():
         raise UserError(f"{file} exists already: delete it or choose another --out.")
     with _explain_write_errors(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
+        _prepare(file.parent)
         trial = file.with_name(file.name + ".part")
         trial.touch()
         trial.unlink()
@@ -33,10 +33,16 @@ def new_folder(folder: Path) -> Iterator[Path]:
         raise UserError(f"{folder} is not empty: delete it or choose another --out.")
     folder = folder.resolve()
     with _explain_write_errors(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        _prepare(folder.parent)
     with draft(folder) as draft_folder:
         draft_folder.mkdir()
         yield draft_folder
+
+
+def _prepare(folder: Path) -> None:
+    """Make the folder of an export, and remove the drafts of exports that were killed there."""
+    make_folder(folder)
+    remove_drafts(folder, depth=0, older_than=ABANDONED_AFTER)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import os
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 DRAFT = ".part-"
 """Prefix of the names of drafts. It hides them, and libraries still see the file's extension."""
+
+
+ABANDONED_AFTER = 3600.0
+"""Seconds after which a draft is taken for that of a killed process."""
 
 
 @contextmanager
@@ -56,23 +61,34 @@ def make_folder(folder: Path) -> None:
     """Make a folder and those above it, unless they exist; a power cut leaves them in place."""
     if folder.is_dir():
         return
-    make_folder(folder.parent)
+    if not folder.parent.exists():
+        make_folder(folder.parent)
     folder.mkdir(exist_ok=True)
     _sync_folder(folder.parent)
 
 
-def remove_drafts(folder: Path, depth: int) -> None:
+def remove_drafts(folder: Path, depth: int, older_than: float = 0.0) -> None:
     """Remove what killed processes left half written in a folder and `depth` levels below it.
 
-    Call it only where no other process writes: see `segpl.foundation.locks`.
+    Where other processes may be writing, as they may not in a folder that is locked, remove only
+    drafts that nobody has touched for `older_than` seconds.
     """
     if not folder.is_dir():
         return
     for path in list(folder.iterdir()):
         if re.match(rf"{re.escape(DRAFT)}[0-9a-f]{{8}}-", path.name):
-            _remove(path)
+            if _age(path) >= older_than:
+                _remove(path)
         elif depth > 0 and path.is_dir():
-            remove_drafts(path, depth - 1)
+            remove_drafts(path, depth - 1, older_than)
+
+
+def _age(path: Path) -> float:
+    """Seconds since a file or folder was changed; none if it has just disappeared."""
+    try:
+        return max(0.0, time.time() - path.stat().st_mtime)
+    except FileNotFoundError:
+        return 0.0
 
 
 def write_bytes(file: Path, content: bytes) -> None:

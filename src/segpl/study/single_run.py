@@ -14,7 +14,7 @@ from segpl.evaluation.shifts import parse_shifts
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import make_folder, write_text
 from segpl.foundation.locks import FOR_EVER, exclusive_use
-from segpl.rundir import is_trained, read_mapping, read_plain, write_json
+from segpl.rundir import read_mapping, read_plain, write_json
 from segpl.settings.run import Run, read_run
 from segpl.training.loop import train
 
@@ -84,9 +84,12 @@ def failure_reason(directory: Path) -> str | None:
 
 
 def finished_result(directory: Path, evaluation: Evaluation) -> dict[str, Any] | None:
-    """The contents of `done.json`; None unless the run is trained and scored by `evaluation`."""
+    """The contents of `done.json`; None unless the run is trained and scored by `evaluation`.
+
+    None also where the file is damaged: the run is then taken up again, and finds its weights.
+    """
     file = directory / DONE_FILE
-    if not file.is_file() or not is_trained(directory):
+    if not file.is_file():
         return None
     try:
         contents = read_mapping(file)
