@@ -132,10 +132,14 @@ def _build_learner(run: Run, volumes: TrainingVolumes, task: Task, directory: Pa
 
 
 def _write_records(run: Run, cases: TrainingCases, task: Task, directory: Path) -> None:
-    """Write everything about the run that is known before the first step."""
-    save_task(directory, task)
-    if not is_recorded(run, directory):  # a resumed run keeps the reasons behind its settings
+    """Write everything about the run that is known before the first step.
+
+    `run.yaml` comes first: without it, a directory that holds anything else is not taken for a run.
+    A resumed run keeps it, with the reasons behind its settings.
+    """
+    if not is_recorded(run, directory):
         run.save(directory)
+    save_task(directory, task)
     settings = str(directory / RUN_FILE)
     equivalent = ["segpl", "train", str(run.data), "--config", settings, "--out", str(directory)]
     write_provenance(directory / PROVENANCE_FILE, run.data, equivalent=equivalent)
