@@ -42,9 +42,11 @@ COST_FILE = "cost.json"
 WEIGHTS_FILE = "model.safetensors"
 """The trained weights. They exist only if the training has ended."""
 LAST_CHECKPOINT = Path("checkpoints/last.ckpt")
-"""The state from which a training resumes."""
+"""The state at the last validation, from which a training resumes."""
 PREVIOUS_CHECKPOINT = Path("checkpoints/previous.ckpt")
-"""The state before that, for the case that the last file is damaged."""
+"""The state at the validation before, for the case that the last file is damaged."""
+STOPPED_CHECKPOINT = Path("checkpoints/stopped.ckpt")
+"""The state in which a signal stopped the training, if that was between two validations."""
 BEST_CHECKPOINT = Path("checkpoints/best.ckpt")
 """The weights with the best score on the validation subjects so far."""
 TENSORBOARD = "tensorboard"

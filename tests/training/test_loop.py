@@ -28,7 +28,7 @@ from segpl.methods.supervised import Supervised
 from segpl.settings.planning import plan_run
 from segpl.settings.run import read_run
 from segpl.settings.subjects import training_cases_of
-from segpl.training.checkpoints import is_complete
+from segpl.training.checkpoints import is_complete, newest_checkpoint
 from segpl.training.learner import Learner
 from segpl.training.loop import _load_volumes, train
 from segpl.training.pseudo_label_health import reference
@@ -352,12 +352,12 @@ class SignalAtStep(lightning.Callback):
 
 @pytest.mark.parametrize("method", ["mean-teacher", "segpl-em"])
 @pytest.mark.parametrize(
-    ("number", "step", "kept"),
-    [(signal.SIGTERM, 2, 3), (signal.SIGHUP, 3, 4), (signal.SIGINT, 4, 5)],
+    ("number", "step", "checkpoint"),
+    [(signal.SIGTERM, 2, "stopped"), (signal.SIGHUP, 3, "last"), (signal.SIGINT, 4, "last")],
     ids=["between validations", "at a validation", "at the last step"],
 )
 def test_a_signal_saves_a_checkpoint_from_which_training_resumes_exactly(
-    tumours, tmp_path, method, number, step, kept
+    tumours, tmp_path, method, number, step, checkpoint
 ):
     run = plan_slices(tumours, method)
     undisturbed = train(run, tmp_path / "undisturbed")
@@ -367,9 +367,22 @@ def test_a_signal_saves_a_checkpoint_from_which_training_resumes_exactly(
         train(run, stopped, watchers=[SignalAtStep(step, number)])
     assert raised.value.exit_code == 128 + number
     assert signal.getsignal(number) is before
-    assert read_checkpoint(stopped, "last")["global_step"] == kept
+    assert read_checkpoint(stopped, checkpoint)["global_step"] == step + 1
     train(run, stopped, resume=True)
     assert_same_training(undisturbed, stopped)
+    assert not (stopped / "checkpoints/stopped.ckpt").exists()
+
+
+def test_of_two_checkpoints_the_one_of_the_later_step_is_resumed_from(unfinished):
+    last = unfinished / "checkpoints/last.ckpt"
+    older = last.with_name("stopped.ckpt")
+    state = read_checkpoint(unfinished, "last")
+    torch.save({**state, "global_step": state["global_step"] - 1}, older)
+    assert newest_checkpoint(unfinished) == last
+    torch.save({**state, "global_step": state["global_step"] + 1}, older)
+    assert newest_checkpoint(unfinished) == older
+    older.write_bytes(b"")
+    assert newest_checkpoint(unfinished) == last
 
 
 def test_a_directory_in_use_is_refused_and_that_of_a_dead_process_is_not(supervised_run, tmp_path):

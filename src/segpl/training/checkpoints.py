@@ -19,6 +19,7 @@ from segpl.rundir import (
     BEST_CHECKPOINT,
     LAST_CHECKPOINT,
     PREVIOUS_CHECKPOINT,
+    STOPPED_CHECKPOINT,
     WEIGHTS_FILE,
     is_trained,
 )
@@ -30,10 +31,9 @@ def has_begun(directory: Path) -> bool:
 
 
 def has_checkpoint(directory: Path) -> bool:
-    """Whether there is a state to resume from."""
-    last = directory / LAST_CHECKPOINT
-    previous = directory / PREVIOUS_CHECKPOINT
-    return last.is_file() or previous.is_file()
+    """Whether there is a state to resume from, damaged or not."""
+    names = (LAST_CHECKPOINT, PREVIOUS_CHECKPOINT, STOPPED_CHECKPOINT)
+    return any((directory / name).is_file() for name in names)
 
 
 def recover_last_checkpoint(directory: Path) -> None:
@@ -44,13 +44,26 @@ def recover_last_checkpoint(directory: Path) -> None:
     """
     last = directory / LAST_CHECKPOINT
     previous = directory / PREVIOUS_CHECKPOINT
-    if not has_checkpoint(directory) or is_complete(last):
+    if is_complete(last) or not (last.is_file() or previous.is_file()):
         return
     if not is_complete(previous):
         raise _unreadable(last)
     if last.is_file():
         console.print(f"{last} is damaged: the training continues from the checkpoint before.")
     move_file(previous, last)
+
+
+def newest_checkpoint(directory: Path) -> Path | None:
+    """The checkpoint from which a training resumes: that of the latest step; None without any."""
+    files = [directory / STOPPED_CHECKPOINT, directory / LAST_CHECKPOINT]
+    complete = [file for file in files if is_complete(file)]
+    if len(complete) < len(files):
+        return complete[0] if complete else None
+    return max(files, key=_step)
+
+
+def _step(checkpoint: Path) -> int:
+    return read_checkpoint(checkpoint)["global_step"]
 
 
 def is_complete(checkpoint: Path) -> bool:
@@ -97,7 +110,7 @@ def end_epoch(checkpoint: dict[str, Any]) -> None:
 class DurableFiles(CheckpointIO):
     """Writes checkpoints as every other file is written; Lightning alone would go through TMPDIR.
 
-    The last checkpoint stays as the previous one when it is replaced.
+    When the last checkpoint is replaced, it stays as the previous one.
     """
 
     def save_checkpoint(
@@ -105,10 +118,13 @@ class DurableFiles(CheckpointIO):
     ) -> None:
         """Write a checkpoint; a kill at any moment leaves one that is complete."""
         file = Path(path)
+        is_last = file.name == LAST_CHECKPOINT.name
         with draft(file) as temporary:
             torch.save(checkpoint, temporary)
-            if file.name == LAST_CHECKPOINT.name and file.is_file():
+            if is_last and file.is_file():
                 move_file(file, file.with_name(PREVIOUS_CHECKPOINT.name))
+        if is_last:  # it is newer
+            file.with_name(STOPPED_CHECKPOINT.name).unlink(missing_ok=True)
 
     def load_checkpoint(
         self, path: str | Path, map_location: Any = None, weights_only: bool | None = None

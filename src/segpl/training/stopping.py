@@ -17,6 +17,7 @@ class StopOnSignal(Callback):
     """
 
     def __init__(self, checkpoint: Path):
+        """`checkpoint` is not the last one: the guard may return to that of the last validation."""
         self.checkpoint = checkpoint
         self.request = StopRequest()
 

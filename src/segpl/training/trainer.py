@@ -14,8 +14,8 @@ from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvir
 
 from segpl.foundation.device import has_gpu
 from segpl.foundation.processes import ALONE, Launcher, Processes, launcher
-from segpl.rundir import COST_FILE, LAST_CHECKPOINT, LOG_FILE
-from segpl.training.checkpoints import DurableFiles, checkpoint_callbacks, has_checkpoint
+from segpl.rundir import COST_FILE, LOG_FILE, STOPPED_CHECKPOINT
+from segpl.training.checkpoints import DurableFiles, checkpoint_callbacks, newest_checkpoint
 from segpl.training.cost import Cost
 from segpl.training.guard import Monitor
 from segpl.training.learner import Learner
@@ -32,10 +32,9 @@ def fit(
     """Train from the last checkpoint, if there is one, to the last step."""
     if has_gpu() and len(learner.run.patch) == 2:
         learner.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    last = directory / LAST_CHECKPOINT
-    stop = StopOnSignal(last)
+    stop = StopOnSignal(directory / STOPPED_CHECKPOINT)
     callbacks = [*_callbacks(learner, directory), *extra_callbacks, stop]
-    checkpoint = last if has_checkpoint(directory) else None
+    checkpoint = newest_checkpoint(directory)
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         # Lightning warns about workers and intervals that are chosen on purpose.
