@@ -1,10 +1,7 @@
 """A folder belongs to one process at a time, and to nobody when that process has ended."""
 
-import os
-import signal
-import time
-
 import pytest
+from folder_in_use import folder_in_use
 
 from segpl.foundation.errors import UserError
 from segpl.foundation.locks import LOCK_FILE, exclusive_use
@@ -12,17 +9,9 @@ from segpl.foundation.locks import LOCK_FILE, exclusive_use
 
 def test_another_process_is_refused_until_the_first_has_ended(tmp_path):
     folder = tmp_path / "folder"
-    ready, announce = os.pipe()
-    process = os.fork()
-    if process == 0:
-        with exclusive_use(folder):
-            os.write(announce, b"x")
-            time.sleep(600)
-    os.read(ready, 1)
-    with pytest.raises(UserError, match="folder is in use by another segpl command"):
+    message = "folder is in use by another segpl command"
+    with folder_in_use(folder), pytest.raises(UserError, match=message):
         exclusive_use(folder).__enter__()
-    os.kill(process, signal.SIGKILL)
-    os.waitpid(process, 0)
     assert (folder / LOCK_FILE).is_file()
     with exclusive_use(folder):
         pass

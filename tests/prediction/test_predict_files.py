@@ -5,18 +5,17 @@ import errno
 import gzip
 import json
 import shutil
-import subprocess
-import sys
 
 import nibabel
 import numpy as np
 import pytest
 import SimpleITK
+from folder_in_use import folder_in_use
 from PIL import Image
 
 from segpl.data import saving
 from segpl.foundation.errors import UserError
-from segpl.foundation.locks import LOCK_FILE, exclusive_use
+from segpl.foundation.locks import LOCK_FILE
 from segpl.inference.numbers import RegionNumbers
 from segpl.inference.predictor import Predictor
 from segpl.prediction import predict_files
@@ -113,16 +112,9 @@ def test_a_damaged_mask_or_map_is_written_again(run_directory, scans, tmp_path, 
 
 
 def test_a_second_command_does_not_write_to_a_folder_in_use(run_directory, scans, tmp_path):
-    with exclusive_use(tmp_path):
-        request = repr(Request(tmp_path))
-        code = "from pathlib import Path, PosixPath\n"
-        code += "from segpl.prediction import predict_files\n"
-        code += "from segpl.prediction.request import Request\n"
-        code += f"predict_files(Path({str(run_directory)!r}), [Path({str(scans)!r})], {request})"
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=False
-        )
-    assert "is in use by another segpl command" in done.stderr
+    message = "is in use by another segpl command"
+    with folder_in_use(tmp_path), pytest.raises(UserError, match=message):
+        predict_files(run_directory, [scans], Request(tmp_path))
     assert not list(tmp_path.glob("*.nii.gz"))
 
 

@@ -14,13 +14,13 @@ from dataclasses import replace
 import lightning
 import pytest
 import torch
+from folder_in_use import folder_in_use
 from safetensors.torch import load_file
 
 import segpl
 from segpl.data.cache import Cache
 from segpl.data.layouts import read_dataset
 from segpl.foundation.errors import UserError
-from segpl.foundation.locks import exclusive_use
 from segpl.foundation.progress import format_duration
 from segpl.methods import DEFAULT, METHODS
 from segpl.methods.segpl_em import SegPLEM
@@ -387,19 +387,9 @@ def test_of_two_checkpoints_the_one_of_the_later_step_is_resumed_from(unfinished
 
 def test_a_directory_in_use_is_refused_and_that_of_a_dead_process_is_not(supervised_run, tmp_path):
     directory = tmp_path / "run"
-    ready, announce = os.pipe()
-    process = os.fork()
-    if process == 0:
-        with exclusive_use(directory):
-            os.write(announce, b"x")
-            time.sleep(600)
-    os.read(ready, 1)
-    try:
-        with pytest.raises(UserError, match=r"run is in use by another segpl command: wait"):
-            train(supervised_run, directory)
-    finally:
-        os.kill(process, signal.SIGKILL)
-        os.waitpid(process, 0)
+    message = r"run is in use by another segpl command: wait"
+    with folder_in_use(directory), pytest.raises(UserError, match=message):
+        train(supervised_run, directory)
     train(supervised_run, directory)
     assert (directory / "model.safetensors").is_file()
 
