@@ -17,7 +17,7 @@ from segpl.settings.descriptions import (
 )
 from segpl.settings.plan import plan
 
-METHOD_SETTINGS = ("single_component", "nested", "mirror")
+METHOD_SETTINGS = ("single_component", "match_size", "nested", "mirror")
 
 
 def test_all_names_are_listed(capsys):

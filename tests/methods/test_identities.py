@@ -274,6 +274,25 @@ def test_segpl_em_keeps_the_largest_component_and_nested_regions(network, batch)
     assert kept.sum() < unchanged.sum()
 
 
+def test_segpl_em_cuts_at_the_threshold_that_matches_the_size_of_the_labels(network, batch):
+    method = SegPLEM(start=0, warm_up=0, match_size=True)
+    model = built(method, network)
+    losses = method.losses(model, batch, 1.0)
+    expected = model["sizes"].threshold()
+    assert torch.equal(losses.threshold, expected.expand_as(losses.threshold))
+    p_u = model["average"].module(batch.x_u).sigmoid()
+    assert torch.equal(losses.y_u, pseudo_label(p_u, losses.threshold))
+
+
+def test_looking_at_pseudo_labels_changes_no_running_mean(network, batch):
+    method = SegPLEM(start=0, warm_up=0, match_size=True)
+    model = built(method, network)
+    method.losses(model, batch, 1.0)
+    with torch.no_grad():
+        method.losses(model, batch._replace(y_l=1 - batch.y_l), 1.0)
+    assert model["sizes"].updates == 1
+
+
 def test_segpl_em_does_not_read_unlabelled_images_before_they_count(network, batch):
     """What it learns from the labels is the same as later, with the unlabelled images."""
     method = SegPLEM(start=0.5, warm_up=0)

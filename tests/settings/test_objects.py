@@ -9,6 +9,7 @@ from segpl.data.cases import Case, Region
 from segpl.foundation.files import write_nifti
 from segpl.settings.objects import (
     Components,
+    Label,
     bounding_box,
     count_components,
     extent,
@@ -16,6 +17,7 @@ from segpl.settings.objects import (
     is_single_component,
     nested_pairs,
     read_label,
+    relative_error_of_mean_size,
     round_trip_iou,
 )
 
@@ -166,3 +168,30 @@ def test_nesting_follows_from_the_label_values():
     assert nested_pairs([whole, core, other]) == [(1, 0)]
     assert nested_pairs([core, whole]) == [(0, 1)]
     assert nested_pairs([core, core]) == [], "a region is not nested in an equal one"
+
+
+def labels_of_volumes(volumes, spacing=(1.0, 1.0, 1.0)):
+    """One label per subject: a bar of so many voxels."""
+    labels = []
+    for number, volume in enumerate(volumes):
+        values = np.zeros((50, 1, 1), dtype=np.uint8)
+        values[:volume] = 1
+        labels.append(Label(f"subject{number}", values, spacing, (0, 0, 0)))
+    return labels
+
+
+def test_the_error_of_the_mean_size_is_that_of_a_sample():
+    """Volumes of 10, 20 and 30: the mean is 20, the standard deviation 10."""
+    error = relative_error_of_mean_size(labels_of_volumes([10, 20, 30]), Region("a", (1,)))
+    assert error == pytest.approx(10 / 20 / np.sqrt(3))
+
+
+def test_further_labels_of_a_subject_do_not_reduce_the_error():
+    labels = labels_of_volumes([10, 20, 30])
+    labels[2] = labels[2]._replace(subject=labels[1].subject)
+    error = relative_error_of_mean_size(labels, Region("a", (1,)))
+    assert error == pytest.approx(10 / 20 / np.sqrt(2))
+
+
+def test_the_size_of_a_region_that_no_label_has_is_unknown():
+    assert relative_error_of_mean_size(labels_of_volumes([10, 20]), Region("b", (2,))) == np.inf

@@ -227,6 +227,19 @@ def test_three_scans_of_one_subject_are_not_three_subjects(tmp_path):
     assert plan(dataset, visible(scans))["single_component"].value == []
 
 
+def test_the_size_is_matched_where_labels_agree_on_it(tmp_path):
+    dataset = write_balls(tmp_path, (40, 40, 20), (1, 1, 1), diameter=12)
+    planned = plan_with_all_labels(dataset)["match_size"]
+    assert planned.value is True
+    assert "thing 0 %" in planned.why
+
+
+def test_two_subjects_do_not_tell_the_size(tmp_path):
+    dataset = write_balls(tmp_path, (40, 40, 20), (1, 1, 1), diameter=12)
+    planned = plan(dataset, visible(dataset.training[:2]))["match_size"]
+    assert planned == (False, "2 labelled subjects are too few to tell: 3 needed")
+
+
 def test_nested_regions_are_listed(tmp_path):
     dataset = write_balls(tmp_path, (20, 20, 10), (1, 1, 1), diameter=8)
     regions = make_regions((1, 2, 3), (2, 3), (3,))

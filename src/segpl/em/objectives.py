@@ -132,7 +132,7 @@ def _weighted(voxels: Probabilities, where: VoxelWeights | None) -> Probabilitie
     return voxels * where
 
 
-def sum_over_processes(value: Float[Tensor, " K"]) -> Float[Tensor, " K"]:
+def sum_over_processes(value: Float[Tensor, "K *N"]) -> Float[Tensor, "K *N"]:
     """The sum over all processes, with gradients; the value itself if there is only one process."""
     if not (dist.is_available() and dist.is_initialized()):
         return value

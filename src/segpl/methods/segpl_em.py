@@ -22,6 +22,8 @@ from segpl.em.label_shapes import keep_largest, keep_nested
 from segpl.em.posteriors import Posterior
 from segpl.em.priors import Fixed, Prior
 from segpl.em.pseudo_labels import pseudo_label
+from segpl.em.sizes import SizeMatch
+from segpl.em.tensors import PerClass, Probabilities
 from segpl.em.types import Batch, Losses
 from segpl.em.views import draw_view
 from segpl.methods.base import Model, Share, Thresholded
@@ -40,7 +42,7 @@ class EStep(NamedTuple):
     posterior: Posterior
     """p(T | x) of each image and class."""
     threshold: Float[Tensor, "U K"]
-    """The T drawn from it."""
+    """The T drawn from it, or the one that matches the size of the labels."""
 
 
 class Mixed(NamedTuple):
@@ -62,7 +64,8 @@ class SegPLEM(Thresholded):
 
     E-step: theta^(n-1) is an average of the weights over time, which makes fewer mistakes than the
     current weights. It labels the plain image. Where the labels show a region in one piece, the
-    pseudo-label keeps one piece only.
+    pseudo-label keeps one piece only. Where they show how large regions are, T rises until
+    pseudo-labels are no larger on average: left alone, they grow during a run.
 
     M-step: the network learns that label on a strong view of the image, mixed with a labelled
     image: half of the time as the surroundings of a box, half of the time as the box itself
@@ -93,6 +96,9 @@ class SegPLEM(Thresholded):
     """Shortest and longest side of the exchanged box, as shares of the image's side."""
     single_component: tuple[NonNegativeInt, ...] = ()
     """Regions, by number from 0, whose pseudo-labels keep only their largest component."""
+    match_size: bool = False
+    """Whether T is the threshold at which pseudo-labels are on average as large as labels, at
+    least 0.5; the prior on T is then not used."""
     mirror: tuple[NonNegativeInt, ...] = ()
     """Axes, by number from 0, along which half of the views are mirrored."""
     nested: tuple[tuple[NonNegativeInt, NonNegativeInt], ...] = ()
@@ -100,9 +106,11 @@ class SegPLEM(Thresholded):
     inside the outer one's."""
 
     def build(self, network: Callable[[], UNet]) -> nn.Module:
-        """theta, its average over time, and phi on the features of the average."""
+        """theta, its average over time, phi on the features of the average, and sizes to match."""
         model: Model = super().build(network)
         model["average"] = average_over_time(model["theta"], self.decay)
+        if self.match_size:
+            model["sizes"] = SizeMatch(model["theta"].regions)
         return model
 
     def predictor(self, model: Model) -> UNet:
@@ -148,11 +156,21 @@ class SegPLEM(Thresholded):
             p_u = average.head(features).sigmoid()
         posterior = self.posterior(model, features, p_u)
         threshold = posterior.draw(batch.seeds_u)
+        if self.match_size:
+            threshold = self._matching_threshold(model, batch, p_u)
         y_u = pseudo_label(p_u, threshold)
         y_u = keep_largest(y_u, self.single_component)
         y_u = keep_nested(y_u, self.nested)
         is_sure = torch.maximum(p_u, 1 - p_u) >= self.confidence
         return EStep(p_u, y_u, is_sure.to(p_u.dtype), posterior, threshold)
+
+    def _matching_threshold(self, model: Model, batch: Batch, p_u: Probabilities) -> PerClass:
+        """T of each region at which pseudo-labels are on average as large as labels."""
+        sizes: SizeMatch = model["sizes"]
+        # Pseudo-labels that are only looked at, without learning from them, change no mean.
+        if torch.is_grad_enabled():
+            sizes.update(torch.cat([batch.y_l, batch.y_p]), p_u)
+        return sizes.threshold().expand(p_u.shape[:2])
 
     def _mix(self, batch: Batch, e_step: EStep) -> Mixed:
         """A strong view of each unlabelled image, mixed with a labelled image."""

@@ -31,6 +31,7 @@ PLANNED = frozenset(
         "strides",
         "validate_every",
         "window",
+        "method.match_size",
         "method.mirror",
         "method.nested",
         "method.single_component",

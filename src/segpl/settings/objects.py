@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from math import ceil, floor
+from math import ceil, floor, prod, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +41,13 @@ MIN_SUBJECTS = 3
 
 In 5 of the 9 subjects of BraTS the slices of the tumour core pass by chance: two of two subjects
 would do so in 3 draws of 10, three of three in 1 of 8.
+"""
+
+MAX_SIZE_ERROR = 0.15
+"""Relative standard error up to which the mean size of a region counts as known.
+
+Trainings with few labels were found to draw regions 5 to 30 % too large (docs/training.md), so a
+mean that is known less well could do as much harm as good.
 """
 
 
@@ -243,6 +250,23 @@ def is_always_single(subjects: Sequence[Components], dimensions: int) -> bool:
     single = sum(subject.single for subject in with_region)
     required_share = SINGLE_SLICES if dimensions == 2 else 1
     return single >= required_share * present
+
+
+def relative_error_of_mean_size(labels: Sequence[Label], region: Region) -> float:
+    """The standard error of the mean volume of a region, as a share of the mean.
+
+    Labels of one subject are not independent, so the number of subjects counts. Infinite if no
+    label has the region.
+    """
+    volumes = []
+    for label in labels:
+        voxels = np.count_nonzero(label.mask(region))
+        volumes.append(voxels * prod(label.spacing))
+    mean = float(np.mean(volumes))
+    if mean == 0:
+        return float("inf")
+    subjects = {label.subject for label in labels}
+    return float(np.std(volumes, ddof=1)) / mean / sqrt(len(subjects))
 
 
 def nested_pairs(regions: Sequence[Region]) -> list[tuple[int, int]]:

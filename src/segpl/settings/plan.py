@@ -16,7 +16,12 @@ from segpl.settings.median_sizes import MedianSizes, median_sizes
 from segpl.settings.objects import MARGIN, Label, read_label
 from segpl.settings.patch import patch_voxels, plan_patch
 from segpl.settings.planned import CHOSEN, Planned
-from segpl.settings.regions import plan_exchange, plan_nested, plan_single_component
+from segpl.settings.regions import (
+    plan_exchange,
+    plan_match_size,
+    plan_nested,
+    plan_single_component,
+)
 from segpl.settings.schedule import (
     plan_batch,
     plan_channels,
@@ -81,6 +86,7 @@ def plan(
         "exchange": plan_exchange(single_component.value, regions),
         "mirror": plan_mirror(grids, regions),
         "single_component": single_component,
+        "match_size": plan_match_size(labels, regions),
         "nested": plan_nested(regions),
     }
 

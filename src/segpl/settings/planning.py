@@ -18,7 +18,7 @@ from segpl.settings.run import Run, run_from
 from segpl.settings.schedule import plan_batch
 from segpl.settings.subjects import training_cases_of
 
-METHOD_SETTINGS = ("single_component", "nested", "mirror")
+METHOD_SETTINGS = ("single_component", "match_size", "nested", "mirror")
 """Settings that are planned for those methods that have them."""
 PLACEHOLDERS: dict[str, Any] = {
     "steps": 1,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from segpl.data.cases import Region
 from segpl.settings.objects import (
+    MAX_SIZE_ERROR,
     MIN_SUBJECTS,
     SINGLE_SLICES,
     Components,
@@ -11,6 +12,7 @@ from segpl.settings.objects import (
     count_components,
     is_always_single,
     nested_pairs,
+    relative_error_of_mean_size,
 )
 from segpl.settings.planned import Planned
 
@@ -88,6 +90,25 @@ def plan_exchange(single_component: Sequence[int], regions: Sequence[Region]) ->
             0.0, "not every region is known to be in one piece, and boxes would cut objects up"
         )
     return Planned(1.0, "every region is in one piece in the labelled images, as organs are")
+
+
+def plan_match_size(labels: Sequence[Label], regions: Sequence[Region]) -> Planned:
+    """Whether the labels tell how large every region is on average."""
+    subjects = {label.subject for label in labels}
+    if len(subjects) < MIN_SUBJECTS:
+        return Planned(
+            False, f"{len(subjects)} labelled subjects are too few to tell: {MIN_SUBJECTS} needed"
+        )
+    errors = [relative_error_of_mean_size(labels, region) for region in regions]
+    described = []
+    for region, error in zip(regions, errors, strict=True):
+        described.append(f"{region.name} {100 * error:.0f} %")
+    is_known = max(errors) <= MAX_SIZE_ERROR
+    return Planned(
+        is_known,
+        f"{len(subjects)} labelled subjects tell the mean size with a standard error of "
+        f"{', '.join(described)}; {100 * MAX_SIZE_ERROR:.0f} % is enough",
+    )
 
 
 def plan_nested(regions: Sequence[Region]) -> Planned:
