@@ -32,7 +32,7 @@ test-all: test ## Run all tests
 fuzz: setup ## Read 1,000 damaged files (half an hour): no traceback, no flood of memory, no wrong voxels
 	$(BIN)/python tests/fuzz/fuzz.py
 
-torture: setup ## Kill commands and cut the power, about 600 times (an hour): nothing is lost
+torture: setup ## Kill commands and cut the power, 1,000 times (an hour or less): nothing is lost
 	$(BIN)/python tests/torture/torture.py
 
 torture-short: setup ## The same, about 40 times (2 minutes)

@@ -298,7 +298,7 @@ def _undisturbed_training(rack: Rack, data: Path, seed: int) -> Undisturbed:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--changes", type=int, default=60, help="of each command, at most")
+    parser.add_argument("--changes", type=int, default=250, help="of each command, at most")
     parser.add_argument("--moments", type=int, default=12, help="random, of each command")
     parser.add_argument("--pairs", type=int, default=28, help="trainings in one directory")
     parser.add_argument("--seed", type=int, default=0)
