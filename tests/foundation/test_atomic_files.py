@@ -128,3 +128,13 @@ def test_nothing_else_renames_files():
         if rename.search(file.read_text(encoding="utf-8")):
             renaming.append(file.relative_to(SOURCE).as_posix())
     assert renaming == ["foundation/files.py"]
+
+
+def test_nothing_else_writes_files_directly():
+    """What libraries write goes to a draft; a study's runs print to a file of their own."""
+    writing = re.compile(r'\.write_(text|bytes)\(|open\([^)]*"[wax]b?"')
+    files = []
+    for file in SOURCE.rglob("*.py"):
+        if writing.search(file.read_text(encoding="utf-8")):
+            files.append(file.relative_to(SOURCE).as_posix())
+    assert sorted(files) == ["foundation/files.py", "study/local.py"]

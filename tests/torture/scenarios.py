@@ -50,6 +50,8 @@ NOT_COMPARED = (
     "*/cost.*",
     "*/paper.*",
 )
+DEBUGGING = (".debug_pkl", "/serialization_id")
+"""Endings of members of TorchScript archives; the second is a hash of all others."""
 TIMES = {"seconds"}
 """Entries of JSON files that are not compared."""
 
@@ -198,7 +200,7 @@ def _comparable(file: Path) -> bytes:
     content = file.read_bytes()
     if zipfile.is_zipfile(file):
         with zipfile.ZipFile(file) as archive:
-            names = [name for name in archive.namelist() if not name.endswith(".debug_pkl")]
+            names = [name for name in archive.namelist() if not name.endswith(DEBUGGING)]
             return pickle.dumps([(name, archive.read(name)) for name in names])
     if file.suffix == ".json":
         values = json.loads(content)
