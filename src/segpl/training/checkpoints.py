@@ -1,5 +1,6 @@
 """Checkpoints: the state to resume from, and the best weights on the validation subjects."""
 
+import pickle
 import zipfile
 import zlib
 from pathlib import Path
@@ -55,11 +56,16 @@ def recover_last_checkpoint(directory: Path) -> None:
 
 def newest_checkpoint(directory: Path) -> Path | None:
     """The checkpoint from which a training resumes: that of the latest step; None without any."""
-    files = [directory / STOPPED_CHECKPOINT, directory / LAST_CHECKPOINT]
-    complete = [file for file in files if is_complete(file)]
-    if len(complete) < len(files):
-        return complete[0] if complete else None
-    return max(files, key=_step)
+    last = directory / LAST_CHECKPOINT
+    stopped = directory / STOPPED_CHECKPOINT
+    if not stopped.is_file():
+        return last if last.is_file() else None
+    if not is_complete(stopped):
+        console.print(f"{stopped} is damaged: the training continues from the last validation.")
+        return last if last.is_file() else None
+    if not last.is_file():
+        return stopped
+    return max(stopped, last, key=_step)
 
 
 def _step(checkpoint: Path) -> int:
@@ -79,7 +85,10 @@ def read_checkpoint(file: Path) -> dict[str, Any]:
     """The content of a checkpoint, on the CPU. Nothing but tensors and plain values is loaded."""
     if not is_complete(file):
         raise _unreadable(file)
-    return torch.load(file, map_location="cpu", weights_only=True)
+    try:
+        return torch.load(file, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError):  # an archive, but none of ours
+        raise _unreadable(file) from None
 
 
 def _unreadable(file: Path) -> UserError:
