@@ -197,7 +197,7 @@ def test_the_study_of_table_1_has_the_papers_subjects_and_labelled_crops(crowd, 
     jobs = expand(study, source, tmp_path)
     assert [budget.label for budget in study.budgets] == ["2", "5", "10", "20"]
     for job in jobs:
-        assert job.run.crops == int(job.budget)
+        assert job.budget == f"{job.run.crops} volumes"
         assert job.run.patch == (176, 176, 3)
         assert subjects_of(job.run) == (1, 2, 1, 5)
 
