@@ -195,7 +195,12 @@ def test_the_studies_of_the_papers_tables_have_all_its_figures(name, crowd):
 def test_the_study_of_table_1_has_the_papers_subjects_and_labelled_crops(crowd, tmp_path):
     study, source = read_study(STUDIES / "carve.yaml", crowd)
     jobs = expand(study, source, tmp_path)
-    assert [budget.label for budget in study.budgets] == ["2", "5", "10", "20"]
+    assert [budget.label for budget in study.budgets] == [
+        "2 volumes",
+        "5 volumes",
+        "10 volumes",
+        "20 volumes",
+    ]
     for job in jobs:
         assert job.budget == f"{job.run.crops} volumes"
         assert job.run.patch == (176, 176, 3)
