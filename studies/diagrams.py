@@ -5,6 +5,7 @@ python studies/diagrams.py          write docs/model.svg and docs/data-flow.svg 
 
 from math import hypot
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -28,7 +29,7 @@ PREDICTION = "#ffffff"
 LABEL = "#f7dcd7"
 PERTURBED = "#e2ecdf"
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 10,
     "mathtext.fontset": "cm",
@@ -55,7 +56,7 @@ def _save(figure: Figure, name: str) -> None:
 def draw_model() -> Figure:
     """The graphical model of pseudo-labelling, and how a threshold makes a pseudo-label."""
     figure = Figure(figsize=(12, 4.6))
-    left, right = figure.subfigures(1, 2, width_ratios=(1, 1.05))
+    left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=(1, 1.05)).flat
     _draw_graphical_model(_blank_axes(left, width=11.2, height=9.2))
     _draw_thresholding(right)
     return figure
@@ -167,8 +168,8 @@ def _write(axes: Axes, text: str, colour: str) -> None:
 def draw_data_flow() -> Figure:
     """How four methods learn from an unlabelled image."""
     figure = Figure(figsize=(12, 6.9))
-    rows, key = figure.subfigures(2, 1, height_ratios=(15, 1))
-    panels = rows.subfigures(2, 2)
+    rows, key = figure.subfigures(2, 1, squeeze=False, height_ratios=(15, 1)).flat
+    panels = rows.subfigures(2, 2, squeeze=False)
     drawings = {
         "(a) SegPL: one network, one pass": _draw_segpl,
         "(b) CPS: two networks label for each other": _draw_cps,
