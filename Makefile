@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all fuzz torture torture-short lint format types layers check results lock clean
+.PHONY: help setup demo test test-all fuzz torture torture-short lint format types layers check results figures lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -56,6 +56,10 @@ check: test-all lint types layers ## Everything that continuous integration runs
 
 results: setup ## Write docs/results.md anew from the scores in studies/results
 	$(BIN)/python studies/results.py
+
+figures: setup ## Draw the diagrams and the thresholds of docs/paper.md anew
+	$(BIN)/python studies/diagrams.py
+	$(BIN)/python studies/thresholds.py
 
 lock: ## Write requirements.lock anew from pyproject.toml
 	$(PYTHON) -m venv $(VENV)-lock
