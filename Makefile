@@ -35,8 +35,8 @@ fuzz: setup ## Read 1,000 damaged files (half an hour): no traceback, no flood o
 torture: setup ## Kill commands and cut the power, 1,000 times (an hour or less): nothing is lost
 	$(BIN)/python tests/torture/torture.py
 
-torture-short: setup ## The same, about 40 times (2 minutes)
-	$(BIN)/python tests/torture/torture.py --changes 3 --moments 1 --pairs 2
+torture-short: setup ## The same, about 50 times (2 minutes)
+	$(BIN)/python tests/torture/torture.py --changes 3 --moments 2 --pairs 2
 
 lint: setup ## Ruff: style and likely mistakes
 	$(BIN)/ruff check .

@@ -2,7 +2,7 @@
 
 import pandas as pd
 import pytest
-from filelock import FileLock
+from folder_in_use import folder_in_use
 from study_files import read_tables, replace_text
 
 from segpl.foundation.errors import UserError
@@ -145,9 +145,8 @@ def test_two_workers_give_the_same_tables(study_file, out, pretend, tmp_path):
 
 
 def test_two_studies_do_not_share_a_folder(study_file, out, pretend):
-    out.mkdir()
-    lock = FileLock(out / ".lock")
-    with lock, pytest.raises(UserError, match="another command is running there"):
+    message = "out is in use by another segpl command"
+    with folder_in_use(out), pytest.raises(UserError, match=message):
         run_study(study_file, out)
     assert run_study(study_file, out) == 0, "it is free again"
 

@@ -104,7 +104,7 @@ def test_a_missing_file_is_a_user_error(tmp_path):
 
 def test_an_output_that_cannot_be_written_is_a_user_error(study_file, tmp_path):
     (tmp_path / "out").write_text("a file")
-    message = r"--out .*out cannot be written \(.*\): choose another folder"
+    message = r"out cannot be written \(.*\): choose another folder"
     with pytest.raises(UserError, match=message):
         run_study(study_file, tmp_path / "out")
 
