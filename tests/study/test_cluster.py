@@ -7,6 +7,8 @@ import time
 from threading import Thread
 
 import pytest
+import safetensors.torch
+import torch
 from study_files import read_tables
 
 from segpl.foundation.errors import UserError
@@ -81,9 +83,10 @@ def test_a_machine_gets_the_instructions_and_returns_what_it_made(prepared, tmp_
 
 
 def test_the_weights_of_a_trained_run_are_sent_too(prepared, tmp_path, pretend):
-    (prepared / "model.safetensors").write_bytes(b"weights")
+    weights = safetensors.torch.save({"weight": torch.zeros(2)})
+    (prepared / "model.safetensors").write_bytes(weights)
     returned = work_on_machine(str(tmp_path / "there"), _files_to_send(prepared), threads=1)
-    assert returned["model.safetensors"] == b"weights"
+    assert returned["model.safetensors"] == weights
 
 
 def test_a_failure_on_the_cluster_names_the_machine(prepared, tmp_path, pretend):
