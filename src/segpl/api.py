@@ -72,6 +72,7 @@ def train(
     config: PathLike | None = None,
     settings: Mapping[str, Any] | None = None,
     minutes: float | None = None,
+    start_from: PathLike | None = None,
     resume: bool = False,
     cache: PathLike | None = None,
     cache_limit: float = 20.0,
@@ -84,7 +85,9 @@ def train(
     The default method is segpl-em. `config` is a YAML file of settings, or the name of a preset,
     brats or carve. `settings` take precedence over it; their keys are those of `segpl train --set`.
     Settings can also be keyword arguments, with two underscores for a dot: `method__alpha=0.1`.
-    With `minutes`, the run has as many steps as this machine makes in that time. To resume a run,
+    With `minutes`, the run has as many steps as this machine makes in that time. With `start_from`,
+    the first weights, the network and the method are those of a trained run, and no subject that
+    this run has seen is tested on: train again so after scans were labelled. To resume a run,
     its settings need not be repeated. Prepared images are cached in the folder `cache`, which holds
     at most `cache_limit` GB.
 
@@ -107,7 +110,7 @@ def train(
 
     data = Path(data)
     out = Path(out)
-    base = initial_settings(out, resume)
+    base = initial_settings(out, resume, _path(start_from))
     if config is not None:
         base |= read_yaml(preset_file(Path(config)))
     base["method"] = settings_for_method(base["method"], method)

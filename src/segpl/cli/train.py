@@ -38,6 +38,14 @@ def train(
             help="Labelled subjects to use; the others count as unlabelled.",
         ),
     ] = None,
+    start_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="RUN",
+            help="Start from the weights of a trained run, after scans were labelled.",
+        ),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the last checkpoint of RUN.")
     ] = False,
@@ -136,6 +144,7 @@ def train(
         config=config,
         settings=settings | dict(set),
         minutes=minutes,
+        start_from=start_from,
         resume=resume,
         cache=cache,
         cache_limit=cache_limit,

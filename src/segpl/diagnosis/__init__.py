@@ -112,7 +112,7 @@ def _examine_case(
         diagnosis.problems += scan_complaints
         diagnosis.unusable[case.name] = scan_complaints[0]
         return
-    finding = describe_scan(scan, split, dataset.task.regions)
+    finding = describe_scan(scan, split, dataset.task)
     diagnosis.findings.append(finding)
     diagnosis.problems += problems_of_case(finding, dataset.task.channels)
 

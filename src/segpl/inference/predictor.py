@@ -129,7 +129,10 @@ class Predictor:
         return self._predict_scan(read_scan(case.unlabelled()), MapOptions())
 
     def _predict_scan(self, scan: Scan, options: MapOptions) -> Prediction:
-        x, _, frame = self.prepare(scan)
+        prepared = self.prepare(scan)
+        x = prepared.x
+        frame = prepared.frame
+        del prepared
         maps = self.maps(x, options)
         del x  # takes as much memory as all maps together
         return prediction_of(to_scan_grid(maps, frame), self.task.regions, frame)

@@ -67,9 +67,13 @@ class BCP(SemiSupervised):
         x = exchange(batch.x_l[partner], batch.x_u, is_true)
         y = exchange(batch.y_l[partner], y_u, is_true)
 
+        counts_as_true = is_true
+        if batch.ignored_l is not None:
+            counts_as_true = is_true * (1 - batch.ignored_l[partner])
+
         p = student(x).sigmoid()
         terms = {
-            "labelled": self.segmentation_loss(p, y, where=is_true),
+            "labelled": self.segmentation_loss(p, y, where=counts_as_true),
             "unlabelled": alpha * self.segmentation_loss(p, y, where=1 - is_true),
         }
         return Losses(terms, y_u)

@@ -53,7 +53,7 @@ class Mixed(NamedTuple):
     y: Float[Tensor, "U K *space"]
     """Their labels: pseudo-labels in part, true labels in part."""
     is_true: Float[Tensor, "U 1 *space"]
-    """1 where the label is a true one."""
+    """1 where the label is a true one that counts."""
     is_pseudo: Float[Tensor, "U K *space"]
     """1 where it is a confident pseudo-label."""
 
@@ -140,7 +140,7 @@ class SegPLEM(Thresholded):
         p_l, p_m = batch.split(theta(x).sigmoid())
         voxel_weights = mixed.is_true + alpha * mixed.is_pseudo
         terms = {
-            "labelled": self.segmentation_loss(p_l, batch.y_l),
+            "labelled": self.segmentation_loss(p_l, batch.y_l, batch.counted_l),
             "mixed": self.segmentation_loss(p_m, mixed.y, where=voxel_weights),
             "kl": self.kl_weight * e_step.posterior.kl.mean(),
         }
@@ -179,10 +179,13 @@ class SegPLEM(Thresholded):
         is_true = invert_half(boxes, batch.seeds_u)
         is_true = is_true * choose_images(batch.seeds_u, self.exchange, like=boxes)
         partner = partner_indices(len(batch.x_u), partners=len(batch.x_p))
+        counts_as_true = is_true
+        if batch.ignored_p is not None:
+            counts_as_true = is_true * (1 - batch.ignored_p[partner])
         return Mixed(
             x=exchange(batch.x_p[partner], view.image(batch.x_u), is_true),
             y=exchange(batch.y_p[partner], view.label(e_step.y_u), is_true),
-            is_true=is_true,
+            is_true=counts_as_true,
             is_pseudo=(1 - is_true) * view.label(e_step.is_sure),
         )
 
