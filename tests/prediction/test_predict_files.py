@@ -51,7 +51,9 @@ def file_names(folder):
 def test_a_folder_of_scans_gives_masks_in_their_geometry(run_directory, scans, tmp_path):
     predict_files(run_directory, [scans], Request(tmp_path))
     masks = ["scan0.nii.gz", "scan1.nii.gz", "scan2.nii.gz"]
-    assert file_names(tmp_path) == ["cases.csv", "prediction.json", *masks]
+    pictures = ["pictures/scan0.png", "pictures/scan1.png", "pictures/scan2.png"]
+    others = ["cases.csv", "colours.ctbl", *pictures, "prediction.json"]
+    assert file_names(tmp_path) == [*others, *masks]
     mask = nibabel.load(tmp_path / "scan1.nii.gz")
     assert mask.shape == (32, 36, 2)
     np.testing.assert_array_equal(mask.affine, nibabel.load(scans / "scan1.nii.gz").affine)
@@ -309,7 +311,7 @@ def test_the_mask_of_a_picture_is_a_picture(save_run, tmp_path):
 
 def test_undefined_numbers_stay_empty(tmp_path):
     table = CaseTable(tmp_path / "cases.csv")
-    table.add("a", {"lesion": RegionNumbers(0.0, 0.0, 1.25, NAN, NAN, NAN)})
+    table.add("a", {"lesion": RegionNumbers(0.0, 0.0, 1.25, NAN, NAN, NAN)}, None)
     (row,) = read_rows(table.file)
     assert row["volume_high_ml"] == "1.25"
     assert row["expected_dice"] == row["uncertainty"] == row["variance"] == ""
@@ -317,8 +319,8 @@ def test_undefined_numbers_stay_empty(tmp_path):
 
 def test_rows_and_names_survive_another_call(tmp_path):
     numbers = {"007": RegionNumbers(1.0, 0.5, 1.25, 0.9, 0.1, NAN)}
-    CaseTable(tmp_path / "cases.csv").add('a, "b"', numbers)
-    CaseTable(tmp_path / "cases.csv").add("c", numbers)
+    CaseTable(tmp_path / "cases.csv").add('a, "b"', numbers, None)
+    CaseTable(tmp_path / "cases.csv").add("c", numbers, None)
     rows = read_rows(tmp_path / "cases.csv")
     assert [row["case"] for row in rows] == ['a, "b"', "c"]
     assert [row["region"] for row in rows] == ["007", "007"]

@@ -137,7 +137,7 @@ def train(
         raise typer.BadParameter("give --steps or --minutes, not both")
     options = {"labelled": labelled, "steps": steps, "seed": seed}
     settings = {key: value for key, value in options.items() if value is not None}
-    directory = api.train(
+    trained = api.train(
         data,
         out,
         method=method,
@@ -152,6 +152,7 @@ def train(
         nodes=nodes,
     )
     if is_first():
+        directory = trained.path
         print(f"{read_run(directory).method.name()} is trained: {directory}")
         show_next(
             ["segpl", "evaluate", directory],

@@ -27,6 +27,7 @@ from segpl.foundation.errors import UserError
 from segpl.inference.levels import empty_levels, resample_levels, to_levels
 from segpl.inference.maps import ScanMaps
 from segpl.inference.model import load_model
+from segpl.inference.pictures import choose_slices
 from segpl.inference.result import Prediction, prediction_of
 from segpl.inference.temperature import apply_temperature
 from segpl.inference.windows import Window, predict_slabs, slabs
@@ -70,7 +71,7 @@ class Member(NamedTuple):
         return self.run.method.predict(self.model, x, samples)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Predictor:
     """A trained network with the preparation of its scans, or an ensemble of several.
 
@@ -94,6 +95,15 @@ class Predictor:
     device: torch.device
     others: tuple[Member, ...] = ()
     """The further members of an ensemble."""
+
+    def __repr__(self) -> str:
+        runs = f", {len(self.members)} runs together" if self.others else ""
+        channels = ", ".join(self.task.channels)
+        regions = ", ".join(region.name for region in self.task.regions)
+        return (
+            f"<Predictor {self.run.method.name()}{runs}: from {channels} to {regions}, "
+            f"on {self.device}>"
+        )
 
     @property
     def members(self) -> tuple[Member, ...]:
@@ -134,8 +144,9 @@ class Predictor:
         frame = prepared.frame
         del prepared
         maps = self.maps(x, options)
+        slices = choose_slices(x, maps.mask_levels, frame)
         del x  # takes as much memory as all maps together
-        return prediction_of(to_scan_grid(maps, frame), self.task.regions, frame)
+        return prediction_of(to_scan_grid(maps, frame), self.task.regions, frame, slices)
 
     def prepare(self, scan: Scan) -> Prepared:
         """Prepare a scan as the training images were; an error if it cannot fit the network."""
