@@ -105,13 +105,14 @@ def train(
     >>> import numpy, segpl
     >>> settings = {"steps": 2, "channels": 4, "method.alpha": 0.1}
     >>> run = segpl.train(data_folder, folder / "run", method="segpl-vi", settings=settings)
-    >>> segpl.load(run).predict(numpy.zeros((4, 40, 40, 6))).mask.shape
+    >>> segpl.load(run).predict(numpy.zeros((4, 40, 40, 6)), spacing=(1, 1, 3)).mask.shape
     (40, 40, 6)
     """
     from segpl.data.cache import Cache, default_folder
     from segpl.data.layouts import read_dataset
     from segpl.foundation.named import merged
     from segpl.foundation.processes import is_first, requested_processes
+    from segpl.foundation.progress import console
     from segpl.results import TrainedRun
     from segpl.settings.planning import plan_run
     from segpl.settings.run import read_yaml
@@ -131,7 +132,9 @@ def train(
         given[name.replace("__", ".")] = value
     source = "the settings" if config is None else str(config)
 
+    console.print(f"Reading {data}")
     dataset = read_dataset(data.resolve())
+    console.print("Planning the training from the labelled scans")
     run = plan_run(data, merged(base, given), source, dataset)
     if minutes and not has_begun(out):
         run = within_minutes(run, dataset.task, minutes)

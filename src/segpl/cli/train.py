@@ -130,6 +130,9 @@ def train(
     ] = None,
 ) -> None:
     """Train a model on a folder of labelled and unlabelled scans."""
+    from segpl.foundation.progress import console
+
+    console.print("Loading PyTorch")  # the first sign of life: this takes seconds
     from segpl.foundation.processes import is_first
     from segpl.settings.run import read_run
 

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from segpl.data.cases import Case, Task
+from segpl.data.formats import stores_geometry
 from segpl.data.frames import Frame
 from segpl.data.inputs import find_cases
 from segpl.data.memory import from_memory
@@ -126,10 +127,10 @@ class Predictor:
         """The prediction for one scan, in the scan's own geometry.
 
         The image is a file, a DICOM folder or a folder with the files of one case's channels; an
-        array of [X, Y, Z] or [C, X, Y, Z] in the orientation of the training images, with its
-        `spacing` in mm; or an image of nibabel or SimpleITK. The mask is where the mean of the
-        `samples` exceeds 1/2, and two or more have a variance. A temperature above 1 makes the
-        probabilities and every sample less confident, below 1 more.
+        array of [X, Y, Z] or [C, X, Y, Z] in the orientation of the training images, for which
+        `spacing` in mm is required; or an image of nibabel or SimpleITK. The mask is where the mean
+        of the `samples` exceeds 1/2, and two or more have a variance. A temperature above 1 makes
+        the probabilities and every sample less confident, below 1 more.
         """
         scan = self._read_scan(image, spacing)
         return self._predict_scan(scan, MapOptions(samples, (temperature,)))
@@ -150,6 +151,7 @@ class Predictor:
 
     def prepare(self, scan: Scan) -> Prepared:
         """Prepare a scan as the training images were; an error if it cannot fit the network."""
+        self._check_spacing(scan)
         prepared = prepare(scan, self.task, self.run.preparation)
         axes = len(self.run.patch)
         if 1 in prepared.frame.reoriented_shape[:axes]:
@@ -159,6 +161,20 @@ class Predictor:
             file = scan.images[0].file
             raise UserError(f"{file} {problem}: give scans like those that it was trained on.")
         return prepared
+
+    def _check_spacing(self, scan: Scan) -> None:
+        """Refuse a file of unknown spacing if the network needs scans of a certain one.
+
+        Training images of unknown spacing have no orientation either.
+        """
+        file = scan.images[0].file
+        needs_spacing = self.run.spacing is not None and self.run.orientation is not None
+        is_file = not scan.is_oriented and file.suffix != ""
+        if needs_spacing and is_file and not stores_geometry(file):
+            raise UserError(
+                f"{file} stores no spacing, but the run was trained on scans that do: "
+                "convert it to NIfTI or NRRD with its spacing."
+            )
 
     def maps(
         self,

@@ -69,10 +69,12 @@ def train(
     check_unlabelled(run, cases)
     check_split(run, directory, cases)
     check_earlier_run(run, dataset.task, directory)
+    console.print("Preparing the scans, or reading them from the cache")
     volumes = _load_volumes(run, cases, dataset.task, cache or Cache(default_folder()))
     if is_first():  # only now: a scan that cannot be read must not leave a run behind
         _write_records(run, cases, dataset.task, directory)
         _announce(run, cases, dataset.layout, directory)
+    console.print("Building the network and timing a step")
     learner = _build_learner(run, volumes, dataset.task, directory)
     if is_first():
         _announce_duration(run, dataset.task, processes)
