@@ -93,12 +93,11 @@ def report(name: str, outcomes: list[Outcome]) -> None:
     truth = np.array([outcome.true_dice for outcome in outcomes])
     is_unlike = distance > LIMIT
     is_low = expected < LOW_DICE
-    print(
-        f"{name}: {len(outcomes)} scans; unlike {is_unlike.sum()}, low expected Dice {is_low.sum()}, "
-        f"empty {np.isnan(expected).sum()}, flagged {(is_unlike | is_low).sum()}; "
-        f"distance {distance.min():.1f} to {distance.max():.1f}; "
-        f"expected Dice {np.nanmin(expected, initial=1):.2f} to {np.nanmax(expected, initial=0):.2f}"
-    )
+    print(f"{name}: {len(outcomes)} scans, {(is_unlike | is_low).sum()} flagged")
+    print(f"  unlike {is_unlike.sum()}: distance {distance.min():.1f} to {distance.max():.1f}")
+    lowest = np.nanmin(expected, initial=1)
+    highest = np.nanmax(expected, initial=0)
+    print(f"  low expected Dice {is_low.sum()}: {lowest:.2f} to {highest:.2f}")
     if np.isfinite(truth).any():
         correlation = np.corrcoef(expected, truth)[0, 1]
         print(f"  true Dice {truth.min():.2f} to {truth.max():.2f}, correlation {correlation:.2f}")
