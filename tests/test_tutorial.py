@@ -21,9 +21,10 @@ SHOWN = {
 
 
 def html_of(cell):
+    """How the value of the last line shows itself; progress is shown before it."""
     for output in cell.outputs:
-        if "text/html" in output.get("data", {}):
-            return output["data"]["text/html"]
+        if output.output_type == "execute_result":
+            return output["data"].get("text/html", "")
     return ""
 
 

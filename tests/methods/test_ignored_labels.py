@@ -38,7 +38,8 @@ def other_labels(batch):
 def variants():
     methods = [kind() for kind in METHODS.values()]
     elbo = METHODS["segpl-elbo"](evidence="labelled")
-    return [*methods, elbo, METHODS["supervised"](objective="dice")]
+    matched = METHODS["segpl-em"](match_size=True)
+    return [*methods, elbo, matched, METHODS["supervised"](objective="dice")]
 
 
 @pytest.mark.parametrize("method", variants(), ids=lambda method: method.name())

@@ -35,15 +35,16 @@ class Batch(NamedTuple):
 
     @property
     def counted_l(self) -> Float[Tensor, "L 1 *space"] | None:
-        """How much each voxel of the labelled images counts; None if all count once.
+        """How much each voxel of the labelled images counts; None if all count once."""
+        return None if self.ignored_l is None else weights_without(self.ignored_l)
 
-        0 for ignored voxels; the others share the weight of all, so that a mean over the voxels is
-        the mean over those that count.
-        """
-        if self.ignored_l is None:
-            return None
-        counted = 1 - self.ignored_l
-        return counted / counted.mean().clamp(min=1e-6)
+    @property
+    def counted_labels(self) -> Float[Tensor, "N K *space"]:
+        """The labels of labelled images and partners; their mean is that of the counted voxels."""
+        labels = torch.cat([self.y_l, self.y_p])
+        if self.ignored_l is None or self.ignored_p is None:
+            return labels
+        return labels * weights_without(torch.cat([self.ignored_l, self.ignored_p]))
 
     @property
     def x(self) -> Float[Tensor, "N C *space"]:
@@ -82,6 +83,12 @@ class Batch(NamedTuple):
         for tensor in self:
             fields.append(None if tensor is None else tensor.to(device))
         return Batch(*fields)
+
+
+def weights_without(ignored: Float[Tensor, "L 1 *space"]) -> Float[Tensor, "L 1 *space"]:
+    """0 for ignored voxels; the others share the weight of all, so a mean over all is theirs."""
+    counted = 1 - ignored
+    return counted / counted.mean().clamp(min=1e-6)
 
 
 LABEL_TERMS = ("labelled", "mixed_true")

@@ -13,6 +13,7 @@ from segpl.em.average import average_over_time
 from segpl.em.exchange import (
     Sides,
     choose_images,
+    counted_part,
     draw_boxes,
     exchange,
     invert_half,
@@ -169,7 +170,7 @@ class SegPLEM(Thresholded):
         sizes: SizeMatch = model["sizes"]
         # Pseudo-labels that are only looked at, without learning from them, change no mean.
         if torch.is_grad_enabled():
-            sizes.update(torch.cat([batch.y_l, batch.y_p]), p_u)
+            sizes.update(batch.counted_labels, p_u)
         return sizes.threshold().expand(p_u.shape[:2])
 
     def _mix(self, batch: Batch, e_step: EStep) -> Mixed:
@@ -179,13 +180,10 @@ class SegPLEM(Thresholded):
         is_true = invert_half(boxes, batch.seeds_u)
         is_true = is_true * choose_images(batch.seeds_u, self.exchange, like=boxes)
         partner = partner_indices(len(batch.x_u), partners=len(batch.x_p))
-        counts_as_true = is_true
-        if batch.ignored_p is not None:
-            counts_as_true = is_true * (1 - batch.ignored_p[partner])
         return Mixed(
             x=exchange(batch.x_p[partner], view.image(batch.x_u), is_true),
             y=exchange(batch.y_p[partner], view.label(e_step.y_u), is_true),
-            is_true=counts_as_true,
+            is_true=counted_part(is_true, batch.ignored_p, partner),
             is_pseudo=(1 - is_true) * view.label(e_step.is_sure),
         )
 
