@@ -137,7 +137,7 @@ NOISE = np.random.default_rng(0).normal(size=(40, 40, 2))
 def test_a_probability_of_nine_tenths_is_reported_as_such_under_a_uniform_threshold(samples):
     """Thresholds of 0.1, 0.3, 0.5, 0.7 and 0.9 shift it to 0.988, 0.955, 0.9, 0.794 and 0.5."""
     model = constant_predictor({"name": "uniform"}, 0.9)
-    prediction = model.predict(NOISE, samples=samples)
+    prediction = model.predict(NOISE, spacing=(1, 1, 1), samples=samples)
     np.testing.assert_allclose(prediction.probability, 0.9, atol=1e-5)
     np.testing.assert_allclose(prediction.uncertainty, 0.469, atol=1e-3)
     assert prediction.numbers["lesion"].expected_dice == pytest.approx(1.8 / 1.9, abs=1e-4)
@@ -152,7 +152,7 @@ def test_a_probability_of_nine_tenths_is_reported_as_such_under_a_uniform_thresh
 def test_a_threshold_moves_the_mask_and_not_the_probability(p, is_inside, samples, temperature):
     prior = {"name": "normal", "mean": 0.4, "deviation": 0.05}
     model = constant_predictor(prior, p)
-    prediction = model.predict(NOISE, samples=samples, temperature=temperature)
+    prediction = model.predict(NOISE, spacing=(1, 1, 1), samples=samples, temperature=temperature)
     assert (prediction.mask == is_inside).all()
     tempered = apply_temperature(torch.tensor(p), temperature)
     np.testing.assert_allclose(prediction.probability, tempered, atol=1e-5)

@@ -44,8 +44,8 @@ def export_onnx(directory: Path, file: Path) -> Path:
     model = onnx_model(trained)
     content = model.SerializeToString()
     difference = _verify_in_onnxruntime(trained, content)
-    write_text(card, model_card(trained, file.stem))
     write_bytes(file, content)
+    write_text(card, model_card(trained, file.stem))
     console.print(f"onnxruntime agrees with PyTorch to {difference:.1g}.")
     return file
 
