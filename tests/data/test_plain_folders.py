@@ -122,6 +122,15 @@ def test_channels_of_a_patients_folder(tmp_path):
     }
 
 
+def test_channels_that_brats_has_too_do_not_make_it_brats(tmp_path):
+    for patient in ("anna", "ben"):
+        write_all(tmp_path, f"{patient}/{patient}_t1.nii.gz", f"{patient}/{patient}_flair.nii.gz")
+    write_all(tmp_path, "anna/anna_seg.nii.gz")
+    dataset = read_dataset(tmp_path)
+    assert dataset.layout == "plain folders"
+    assert dataset.task.channels == ("flair", "t1")
+
+
 def test_scans_of_one_patients_folder_are_of_one_subject(tmp_path):
     for frame in ("p1_frame01", "p1_frame12"):
         write_all(tmp_path, f"p1/{frame}.nii.gz", f"p1/{frame}_gt.nii.gz")

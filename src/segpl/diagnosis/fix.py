@@ -101,8 +101,9 @@ def _differ(first: Case, copy: Case) -> bool:
     """Whether two cases with the same image have different labels."""
     if not first.label or not copy.label:
         return False
-    labels = [read_image(label).values for label in (first.label, copy.label)]
-    return not np.array_equal(*labels)
+    label_of_first = read_image(first.label).values
+    label_of_copy = read_image(copy.label).values
+    return not np.array_equal(label_of_first, label_of_copy)
 
 
 def _describe(case: Case) -> str:
