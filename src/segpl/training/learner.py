@@ -99,17 +99,13 @@ class Learner(lightning.LightningModule):
             pin_memory=gpu,
         )
 
-    def val_dataloader(self) -> DataLoader[Sequence[Tensor]]:
-        """Image, truth and counted voxels of the validation cases, one case after the other.
+    def val_dataloader(self) -> DataLoader[Sequence[Any]]:
+        """Image, truth and ignored voxels of the validation cases, one case after the other.
 
         Lightning skips an empty loader. With `limit_val_batches=0` instead, it would end the first
         epoch of a resumed run after one step.
         """
-        cases = []
-        for volume in self.validation:
-            assert volume.y is not None
-            ignored = torch.zeros_like(volume.y[:1]) if volume.ignored is None else volume.ignored
-            cases.append((volume.x, volume.y, ~ignored))
+        cases = [(volume.x, volume.y, volume.ignored) for volume in self.validation]
         return DataLoader(cases, batch_size=None)  # type: ignore[arg-type]
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
@@ -202,11 +198,13 @@ class Learner(lightning.LightningModule):
             del settings[name]
         return json.dumps(settings)
 
-    def validation_step(self, case: Sequence[Tensor], _: int) -> None:
+    def validation_step(self, case: Sequence[Any], _: int) -> None:
         """Foreground IoU of a whole case, averaged over the regions for which it is defined."""
-        x, y, counted = case
+        x, y, ignored = case
         p = predict_volume(self._predict_window, x, self.run.patch)
-        mask = (p > 0.5) & counted.cpu()
+        mask = p > 0.5
+        if ignored is not None:
+            mask = mask & ~ignored.cpu()
         self.case_ious.append(iou(mask, y.cpu()).nanmean())
 
     def _predict_window(self, x: Images) -> Probabilities:
