@@ -74,7 +74,11 @@ def partner_indices(images: int, partners: int) -> Int[Tensor, " images"]:
     return torch.arange(images) % partners
 
 
-def counted_part(boxes: Boxes, ignored: Boxes | None, partner: Int[Tensor, " images"]) -> Boxes:
+def counted_part(
+    boxes: Boxes,
+    ignored: Float[Tensor, "P 1 *space"] | None,
+    partner: Int[Tensor, " B"],
+) -> Boxes:
     """The boxes without the voxels that are ignored in the partners which they show."""
     if ignored is None:
         return boxes
