@@ -232,16 +232,18 @@ def rank(
     count: int | None = None,
     order: Literal["diverse", "uncertain"] = "diverse",
     samples: int = 1,
+    show: bool = False,
 ) -> "Ranking":
     """Write a list of the scans to label next, the most useful first, and return its file.
 
     The scans are those in `inputs` or, by default, the unlabelled ones of the run. The list has
-    `count` scans, all by default.
+    `count` scans, all by default. With `show`, it is printed too.
     """
     from segpl.ranking import rank as rank_scans
     from segpl.results import Ranking
 
-    return Ranking(rank_scans(Path(run), _paths(inputs), _path(out), count, order, samples))
+    file = rank_scans(Path(run), _paths(inputs), _path(out), count, order, samples, show)
+    return Ranking(file)
 
 
 def compare(runs: PathLike | Sequence[PathLike], *, baseline: str = "supervised") -> "Comparison":

@@ -294,6 +294,8 @@ def test_the_images_of_two_processes_make_up_the_batch():
     first = replace(make_steps(), process=0, processes=2)[4]
     second = replace(make_steps(), process=1, processes=2)[4]
     for name in whole._fields:
+        if name.startswith("ignored"):
+            continue
         assert torch.equal(getattr(whole, name)[0::2], getattr(first, name))
         assert torch.equal(getattr(whole, name)[1::2], getattr(second, name))
 

@@ -22,11 +22,11 @@ def earlier(tumours, tmp_path_factory):
     """A trained run that has seen one of the two labelled subjects."""
     out = tmp_path_factory.mktemp("start") / "earlier"
     settings = {**SMALL, "labelled": 1}
-    return segpl.train(tumours, out, method="segpl-em", settings=settings)
+    return segpl.train(tumours, out, method="segpl-em", settings=settings).path
 
 
 def test_the_first_weights_are_those_of_the_earlier_run(tumours, earlier, tmp_path):
-    run = segpl.train(tumours, tmp_path / "run", start_from=earlier, settings={"steps": 1})
+    run = segpl.train(tumours, tmp_path / "run", start_from=earlier, settings={"steps": 1}).path
     settings = read_run(run)
     assert settings.start_from == earlier.resolve()
     model = initial_model(settings, read_dataset(tumours).task)
@@ -36,7 +36,7 @@ def test_the_first_weights_are_those_of_the_earlier_run(tumours, earlier, tmp_pa
 
 
 def test_network_and_method_are_taken_over_and_the_rest_is_planned(tumours, earlier, tmp_path):
-    run = segpl.train(tumours, tmp_path / "run", start_from=earlier, settings={"steps": 1})
+    run = segpl.train(tumours, tmp_path / "run", start_from=earlier, settings={"steps": 1}).path
     before = read_run(earlier)
     after = read_run(run)
     assert after.method == before.method
@@ -50,7 +50,7 @@ def test_network_and_method_are_taken_over_and_the_rest_is_planned(tumours, earl
 
 
 def test_provenance_names_the_earlier_run_and_its_weights(tumours, earlier, tmp_path):
-    run = segpl.train(tumours, tmp_path / "run", start_from=earlier, settings={"steps": 1})
+    run = segpl.train(tumours, tmp_path / "run", start_from=earlier, settings={"steps": 1}).path
     entry = json.loads((run / "provenance.json").read_text())[0]
     assert entry["start_from"]["run"] == str(earlier.resolve())
     assert entry["start_from"]["weights"].startswith("sha256:")
@@ -91,7 +91,7 @@ def test_another_network_is_refused_with_a_sentence(tumours, earlier, tmp_path):
 
 def test_other_regions_are_refused_with_a_sentence(vessels, earlier, tmp_path):
     with pytest.raises(UserError, match="other channels or regions"):
-        segpl.train(vessels, tmp_path / "run", start_from=earlier, settings={"steps": 1})
+        segpl.train(vessels, tmp_path / "run", start_from=earlier, settings={"steps": 1}).path
 
 
 def test_a_folder_without_a_run_is_refused_with_a_sentence(tumours, tmp_path):
@@ -100,7 +100,7 @@ def test_a_folder_without_a_run_is_refused_with_a_sentence(tumours, tmp_path):
 
 
 def test_the_record_names_test_subjects_and_all_that_were_seen(tumours, earlier, tmp_path):
-    run = segpl.train(tumours, tmp_path / "run", start_from=earlier, settings={"steps": 1})
+    run = segpl.train(tumours, tmp_path / "run", start_from=earlier, settings={"steps": 1}).path
     record = json.loads((run / "split.json").read_text())
     seen = set(json.loads((earlier / "split.json").read_text())["subjects"])
     assert seen <= set(record["subjects"])

@@ -42,7 +42,9 @@ def rank(
     json: AsJson = False,
 ) -> None:
     """List which scans to label next, the most useful first, and why."""
-    ranking = api.rank(run, inputs or [], out=out, count=count, order=order, samples=samples)
+    ranking = api.rank(
+        run, inputs or [], out=out, count=count, order=order, samples=samples, show=not json
+    )
     if json:
         print_json(ranking.record())
         return
