@@ -91,7 +91,7 @@ def test_another_network_is_refused_with_a_sentence(tumours, earlier, tmp_path):
 
 def test_other_regions_are_refused_with_a_sentence(vessels, earlier, tmp_path):
     with pytest.raises(UserError, match="other channels or regions"):
-        segpl.train(vessels, tmp_path / "run", start_from=earlier, settings={"steps": 1}).path
+        segpl.train(vessels, tmp_path / "run", start_from=earlier, settings={"steps": 1})
 
 
 def test_a_folder_without_a_run_is_refused_with_a_sentence(tumours, tmp_path):
