@@ -55,6 +55,8 @@ TEMPERATURE_FILE = "temperature.json"
 """The temperature that was fitted on the validation subjects."""
 LEVELS_FILE = "levels.npz"
 """Exact probabilities of one slice, in the folder of a case's measurements: see `SliceLevels`."""
+STATISTICS_FILE = "statistics.json"
+"""Size, grey values and texture of the training scans, to recognise scans that are unlike them."""
 SCORES_FILE = "scores.csv"
 """Scores of the test cases, one per row."""
 RANK_FILE = "rank.csv"
@@ -121,6 +123,7 @@ class _Split:
     unlabelled: list[str]
     validation: list[str]
     subjects: list[str] = field(default_factory=list)
+    test_subjects: list[str] = field(default_factory=list)
 
 
 def check_format(directory: Path) -> None:

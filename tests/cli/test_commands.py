@@ -64,7 +64,13 @@ def test_run_answers_whether_the_unlabelled_scans_help(tumours, tmp_path, capsys
     output = capsys.readouterr()
     assert output.out.startswith("Verdict     Inconclusive: ")
     assert output.err == ""
-    for name in ("masks/cases.csv", "rank.csv", "report.html", "summary.txt"):
+    for name in (
+        "masks/cases.csv",
+        "masks/overview.html",
+        "rank.csv",
+        "report.html",
+        "summary.txt",
+    ):
         assert (out / name).is_file()
 
 
@@ -171,6 +177,53 @@ def test_benchmark_writes_its_numbers(tmp_path, monkeypatch):
     file = tmp_path / "numbers.json"
     call("benchmark", "--quick", "--repeats", 1, "--out", file)
     assert json.loads(file.read_text())["steps"]
+
+
+def test_commands_end_with_the_next_command(runs, tumours, tmp_path, capsys):
+    commands = [
+        ["evaluate", runs / "supervised"],
+        ["predict", runs / "supervised", tumours / "imagesTs", "--out", tmp_path / "masks"],
+        ["rank", runs / "segpl-em", "--out", tmp_path / "rank.csv"],
+        ["compare", runs],
+        ["report", runs, "--out", tmp_path / "page.html"],
+        ["export", runs / "supervised", "--format", "bundle", "--out", tmp_path / "bundle"],
+        ["methods", "segpl-em"],
+    ]
+    for words in commands:
+        call(*words)
+        assert "Next: " in capsys.readouterr().err, words[0]
+
+
+def test_quiet_commands_print_results_only(runs, tumours, tmp_path, capsys):
+    call("evaluate", runs / "supervised", "--quiet")
+    out = tmp_path / "masks"
+    call("predict", runs / "supervised", tumours / "imagesTs", "--out", out, "--quiet")
+    call("train", tumours, "--out", tmp_path / "run", "--method", "supervised", *OPTIONS, "--quiet")
+    output = capsys.readouterr()
+    assert output.err == ""
+    assert "2 masks in" in output.out
+
+
+def test_results_can_be_printed_as_json(runs, tumours, tmp_path, capsys):
+    call("evaluate", runs / "supervised", "--json")
+    scores = json.loads(capsys.readouterr().out)
+    assert {"dice", "iou"} <= {row["metric"] for row in scores}
+    out = tmp_path / "masks"
+    call("predict", runs / "supervised", tumours / "imagesTs", "--out", out, "--json")
+    rows = json.loads(capsys.readouterr().out)
+    assert len(rows) == 2 * 3  # scans, regions
+    assert {"volume_ml", "expected_dice", "check"} <= rows[0].keys()
+    call("rank", runs / "segpl-em", "--out", tmp_path / "rank.csv", "--json")
+    assert "reason" in json.loads(capsys.readouterr().out)[0]
+
+
+def test_a_model_is_exported_with_a_card(runs, tmp_path):
+    call("export", runs / "supervised", "--format", "onnx", "--out", tmp_path / "model.onnx")
+    card = (tmp_path / "model-MODEL_CARD.md").read_text()
+    for heading in ("Training data", "Scores", "Intended use", "Limits"):
+        assert f"## {heading}" in card
+    assert "| whole tumour |" in card
+    assert "1 cases learnt from with their labels" in card
 
 
 def test_every_command_that_is_proposed_next_exists():

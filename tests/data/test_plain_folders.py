@@ -89,16 +89,6 @@ def test_regions_are_named_after_the_label_values(tmp_path):
     assert dataset.task.regions == (Region("label 1", (1,), 1), Region("label 4", (4,), 4))
 
 
-def test_voxels_to_ignore_are_not_taken_for_a_region(tmp_path):
-    write_all(tmp_path, "images/a.nii.gz")
-    write_all(tmp_path, "labels/a.nii.gz", values=(0, 1, 255))
-    with pytest.raises(UserError, match="segpl cannot ignore any") as error:
-        read_dataset(tmp_path)
-    line = str(error.value).split("`")[1]
-    describe(tmp_path, line)
-    assert [region.values for region in read_dataset(tmp_path).task.regions] == [(1,), (255,)]
-
-
 def test_a_test_folder_is_the_test_part(tmp_path):
     write_all(tmp_path, "images/a.nii.gz", "labels/a.nii.gz")
     write_all(tmp_path, "test/images/b.nii.gz", "test/images/c.nii.gz", "test/labels/b.nii.gz")
@@ -130,6 +120,15 @@ def test_channels_of_a_patients_folder(tmp_path):
         "anna": (["ct.nii.gz", "t1.nii.gz"], "seg.nii.gz"),
         "ben": (["ct.nii.gz", "t1.nii.gz"], None),
     }
+
+
+def test_channels_that_brats_has_too_do_not_make_it_brats(tmp_path):
+    for patient in ("anna", "ben"):
+        write_all(tmp_path, f"{patient}/{patient}_t1.nii.gz", f"{patient}/{patient}_flair.nii.gz")
+    write_all(tmp_path, "anna/anna_seg.nii.gz")
+    dataset = read_dataset(tmp_path)
+    assert dataset.layout == "plain folders"
+    assert dataset.task.channels == ("flair", "t1")
 
 
 def test_scans_of_one_patients_folder_are_of_one_subject(tmp_path):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from segpl.data.cases import Case, Dataset, Region, Task
-from segpl.data.splits import cases_for_test, default_validation, training_cases
+from segpl.data.splits import EarlierRun, cases_for_test, default_validation, training_cases
 from segpl.foundation.errors import UserError
 
 TASK = Task(("ct",), (Region("a", (1,), 1),))
@@ -241,3 +241,27 @@ def test_cases_of_another_grade_are_not_used_and_those_of_unknown_grade_are():
     tested = cases_for_test(data, seed=0, test=3, grade="HGG")
     used = split.labelled + split.unlabelled + split.validation + tested
     assert names(used) == {case.name for case in training if case.grade != "LGG"}
+
+
+EARLIER = EarlierRun(frozenset({"l0", "l1", "l2", "l3", "l4", "l5", "u0"}), frozenset({"l0", "l5"}))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_subject_that_the_earlier_run_has_seen_is_tested_on(seed):
+    """Labels were added since, so the seed would draw other subjects."""
+    data = dataset(test=0)
+    assert names(cases_for_test(data, seed, earlier=EARLIER)) == {"l6", "l7"}
+    split = training_cases(data, None, seed, earlier=EARLIER)
+    assert names(split.labelled) == {"l0", "l1", "l2", "l3", "l4", "l5"}
+    assert split.record()["test_subjects"] == ["l6", "l7"]
+    assert EARLIER.subjects <= set(split.record()["subjects"])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_the_earlier_run_learnt_from_is_learnt_from_again(seed):
+    split = training_cases(dataset(test=0), 2, seed, earlier=EARLIER)
+    assert names(split.labelled) == {"l0", "l5"}
+
+
+def test_without_an_earlier_run_the_record_is_as_it_was():
+    assert "test_subjects" not in training_cases(dataset(), 2, seed=0).record()

@@ -119,16 +119,39 @@ def test_fix_writes_a_copy_without_problems_and_leaves_the_original(folder, doct
     assert fixed.dataset.task == read_dataset(folder).task
 
 
-def test_fix_says_which_labelled_cases_it_leaves_out_and_why(folder, doctor, tmp_path):
-    for file in folder.glob("*Tr/tumour_000*"):
-        shutil.copy(file, file.with_name(file.name.replace("tumour_000", "again")))
-    scan = nibabel.load(folder / "labelsTr/tumour_001.nii.gz")
-    unknown_value = np.full(scan.shape, 9, np.uint8)
-    nibabel.save(nibabel.Nifti1Image(unknown_value, scan.affine), scan.get_filename())
+def copy_case(folder, name, copy):
+    for file in folder.glob(f"*Tr/{name}*"):
+        shutil.copy(file, file.with_name(file.name.replace(name, copy)))
+
+
+def fill_label(folder, name, value):
+    scan = nibabel.load(folder / f"labelsTr/{name}.nii.gz")
+    filled = np.full(scan.shape, value, np.uint8)
+    nibabel.save(nibabel.Nifti1Image(filled, scan.affine), scan.get_filename())
+
+
+def test_fix_leaves_out_a_copy_of_a_labelled_case_and_says_so(folder, doctor, tmp_path):
+    copy_case(folder, "tumour_000", "again")
     _, _, error = doctor(folder, "--fix", tmp_path / "fixed")
-    assert "labelled case tumour_001 is left out: " in error
-    assert "has label values 9" in error
     assert "labelled case tumour_000 is left out: its image is the same as that of case" in error
+
+
+def test_fix_writes_nothing_rather_than_lose_a_label(folder, doctor, tmp_path):
+    fill_label(folder, "tumour_001", 9)
+    code, _, error = doctor(folder, "--fix", tmp_path / "fixed")
+    assert code == 2
+    assert "--fix leaves out no labelled case" in error
+    assert "labelled case tumour_001: " in error
+    assert "has label values 9" in error
+    assert not (tmp_path / "fixed").exists()
+
+
+def test_fix_does_not_choose_between_two_labels_of_one_image(folder, doctor, tmp_path):
+    copy_case(folder, "tumour_000", "again")
+    fill_label(folder, "again", 1)
+    _, _, error = doctor(folder, "--fix", tmp_path / "fixed")
+    assert "but the labels differ" in error
+    assert not (tmp_path / "fixed").exists()
 
 
 def test_fix_says_that_it_drops_an_empty_label(folder, doctor, tmp_path):

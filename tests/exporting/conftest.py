@@ -66,7 +66,7 @@ def own_mask() -> Callable[..., object]:
     """The label map that the run itself makes of the files of a scan, and the maps behind it."""
 
     def make(directory: Path, *files: Path) -> object:
-        run, task, model = read_trained(directory)
+        run, task, model, _ = read_trained(directory)
         x = load(Case("scan", "scan", files), task, run.preparation).x
 
         def predict(window: torch.Tensor) -> torch.Tensor:

@@ -127,9 +127,12 @@ def test_an_array_may_have_channels_and_another_byte_order(shifted, phantom, exp
     np.testing.assert_array_equal(prediction.mask == 5, expected)
 
 
-def test_an_array_may_be_a_file(shifted, phantom, tmp_path):
+def test_an_array_may_be_a_file_if_the_training_images_were(shifted, phantom, tmp_path):
+    """Training images without an orientation come from files that store no spacing either."""
     np.save(tmp_path / "a.npy", phantom[0])
-    assert shifted.predict(tmp_path / "a.npy").mask.shape == phantom[0].shape
+    run = replace(shifted.run, orientation=None)
+    predictor = replace(shifted, run=run)
+    assert predictor.predict(tmp_path / "a.npy").mask.shape == phantom[0].shape
 
 
 def test_images_of_simpleitk_keep_their_geometry():

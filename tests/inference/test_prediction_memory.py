@@ -60,7 +60,7 @@ def test_memory_stays_below_the_formula(predictor, tmp_path, monkeypatch):
     monkeypatch.setattr(levels_module, "SLAB", 2**17)
     voxels = np.random.default_rng(0).integers(0, 500, SHAPE).astype(np.int16)
     nibabel.save(nibabel.Nifti1Image(voxels, np.diag([1, 1, 2, 1.0])), tmp_path / "scan.nii")
-    predictor.predict(voxels[..., :4])  # allocates what is made only once
+    predictor.predict(voxels[..., :4], spacing=(1, 1, 2))  # allocates what is made only once
 
     def predict():
         prediction = predictor.predict(tmp_path / "scan.nii", samples=SAMPLES)

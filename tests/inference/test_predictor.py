@@ -137,7 +137,7 @@ NOISE = np.random.default_rng(0).normal(size=(40, 40, 2))
 def test_a_probability_of_nine_tenths_is_reported_as_such_under_a_uniform_threshold(samples):
     """Thresholds of 0.1, 0.3, 0.5, 0.7 and 0.9 shift it to 0.988, 0.955, 0.9, 0.794 and 0.5."""
     model = constant_predictor({"name": "uniform"}, 0.9)
-    prediction = model.predict(NOISE, samples=samples)
+    prediction = model.predict(NOISE, spacing=(1, 1, 1), samples=samples)
     np.testing.assert_allclose(prediction.probability, 0.9, atol=1e-5)
     np.testing.assert_allclose(prediction.uncertainty, 0.469, atol=1e-3)
     assert prediction.numbers["lesion"].expected_dice == pytest.approx(1.8 / 1.9, abs=1e-4)
@@ -152,7 +152,7 @@ def test_a_probability_of_nine_tenths_is_reported_as_such_under_a_uniform_thresh
 def test_a_threshold_moves_the_mask_and_not_the_probability(p, is_inside, samples, temperature):
     prior = {"name": "normal", "mean": 0.4, "deviation": 0.05}
     model = constant_predictor(prior, p)
-    prediction = model.predict(NOISE, samples=samples, temperature=temperature)
+    prediction = model.predict(NOISE, spacing=(1, 1, 1), samples=samples, temperature=temperature)
     assert (prediction.mask == is_inside).all()
     tempered = apply_temperature(torch.tensor(p), temperature)
     np.testing.assert_allclose(prediction.probability, tempered, atol=1e-5)
@@ -240,12 +240,12 @@ def test_volumes_count_nested_regions_whole(shifted, phantom):
 )
 def test_arrays_that_do_not_fit_are_errors(shape, complaint, shifted):
     with pytest.raises(UserError, match=complaint):
-        shifted.predict(np.zeros(shape))
+        shifted.predict(np.zeros(shape), spacing=(1, 1, 2))
 
 
 def test_a_slice_seen_from_the_side_is_an_error(run_directory):
     with pytest.raises(UserError, match="seen from the side"):
-        load(run_directory).predict(np.zeros((4, 40, 1, 40)))
+        load(run_directory).predict(np.zeros((4, 40, 1, 40)), spacing=(1, 1, 3))
 
 
 def test_a_folder_of_several_scans_is_an_error(run_directory, tumours):
@@ -256,4 +256,25 @@ def test_a_folder_of_several_scans_is_an_error(run_directory, tumours):
 @pytest.mark.parametrize("image", [[np.zeros((8, 8, 3))] * 2, None, 3.0])
 def test_what_is_no_scan_is_an_error(image, run_directory):
     with pytest.raises(UserError, match=r"a \w+ is not a scan: give one file, array"):
-        load(run_directory).predict(image)
+        load(run_directory).predict(image, spacing=(1, 1, 3))
+
+
+def test_an_array_without_spacing_is_an_error(shifted):
+    with pytest.raises(UserError, match=r"the ndarray does not say how far .*: give it in mm"):
+        shifted.predict(np.zeros((40, 40, 8)))
+
+
+def test_a_file_without_spacing_is_an_error_if_the_training_scans_had_one(shifted, tmp_path):
+    file = tmp_path / "scan.npy"
+    np.save(file, np.zeros((40, 40, 8), np.float32))
+    with pytest.raises(UserError, match=r"scan.npy stores no spacing, but the run was trained"):
+        shifted.predict(file)
+
+
+def test_predictors_and_predictions_show_themselves_in_a_line(shifted, canonical):
+    assert repr(shifted) == "<Predictor supervised: from MR to lesion, on cpu>"
+    prediction = shifted.predict(canonical)
+    assert repr(prediction).startswith("<Prediction of 40 x 44 x 24 voxels: lesion ")
+    page = prediction._repr_html_()
+    assert "data:image/png;base64," in page
+    assert "<td>lesion</td>" in page

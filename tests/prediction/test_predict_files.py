@@ -55,7 +55,9 @@ def file_names(folder):
 def test_a_folder_of_scans_gives_masks_in_their_geometry(run_directory, scans, tmp_path):
     predict_files(run_directory, [scans], Request(tmp_path))
     masks = ["scan0.nii.gz", "scan1.nii.gz", "scan2.nii.gz"]
-    assert file_names(tmp_path) == ["cases.csv", "prediction.json", *masks]
+    pictures = ["pictures/scan0.png", "pictures/scan1.png", "pictures/scan2.png"]
+    others = ["cases.csv", "colours.ctbl", *pictures, "prediction.json"]
+    assert file_names(tmp_path) == [*others, *masks]
     mask = nibabel.load(tmp_path / "scan1.nii.gz")
     assert mask.shape == (32, 36, 2)
     np.testing.assert_array_equal(mask.affine, nibabel.load(scans / "scan1.nii.gz").affine)
@@ -208,7 +210,9 @@ def test_bad_scans_among_ten_are_named_and_the_others_written(run_directory, tmp
     ]
     for sentence, problem in zip(sentences, problems, strict=True):
         assert problem in sentence
-    assert file_names(out) == ["cases.csv", *good, "prediction.json"]
+    pictures = [f"pictures/{name.replace('.nii.gz', '.png')}" for name in good]
+    others = ["cases.csv", "colours.ctbl", *pictures, "prediction.json"]
+    assert file_names(out) == sorted([*good, *others])
     assert len(read_rows(out / "cases.csv")) == 18
 
 
@@ -244,8 +248,8 @@ def test_a_full_disk_leaves_no_half_written_mask(
     message = r"1 of 3 scans failed.*\n.*scan1\.nii\.gz cannot be written \(No space left"
     with pytest.raises(UserError, match=message):
         predict_files(run_directory, [scans], Request(tmp_path))
-    written = ["cases.csv", "prediction.json", "scan0.nii.gz", "scan2.nii.gz"]
-    assert file_names(tmp_path) == written
+    masks = [name for name in file_names(tmp_path) if name.endswith(".nii.gz")]
+    assert masks == ["scan0.nii.gz", "scan2.nii.gz"]
     monkeypatch.undo()
     predict_files(run_directory, [scans], Request(tmp_path))
     assert (tmp_path / "scan1.nii.gz").is_file(), "what failed is done once there is room"
@@ -331,7 +335,7 @@ def test_the_mask_of_a_picture_is_a_picture(save_run, tmp_path):
 
 def test_undefined_numbers_stay_empty(tmp_path):
     table = CaseTable(tmp_path / "cases.csv")
-    table.add("a", {"lesion": RegionNumbers(0.0, 0.0, 1.25, NAN, NAN, NAN)})
+    table.add("a", {"lesion": RegionNumbers(0.0, 0.0, 1.25, NAN, NAN, NAN)}, None)
     (row,) = read_rows(table.file)
     assert row["volume_high_ml"] == "1.25"
     assert row["expected_dice"] == row["uncertainty"] == row["variance"] == ""
@@ -339,8 +343,8 @@ def test_undefined_numbers_stay_empty(tmp_path):
 
 def test_rows_and_names_survive_another_call(tmp_path):
     numbers = {"007": RegionNumbers(1.0, 0.5, 1.25, 0.9, 0.1, NAN)}
-    CaseTable(tmp_path / "cases.csv").add('a, "b"', numbers)
-    CaseTable(tmp_path / "cases.csv").add("c", numbers)
+    CaseTable(tmp_path / "cases.csv").add('a, "b"', numbers, None)
+    CaseTable(tmp_path / "cases.csv").add("c", numbers, None)
     rows = read_rows(tmp_path / "cases.csv")
     assert [row["case"] for row in rows] == ['a, "b"', "c"]
     assert [row["region"] for row in rows] == ["007", "007"]

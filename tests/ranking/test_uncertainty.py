@@ -32,7 +32,7 @@ def mean_entropy(levels):
 
 def test_it_is_the_mean_of_the_regions_entropies_as_predict_reports_them(run_directory, tumours):
     channel = nibabel.load(tumours / "imagesTs/tumour_004_0000.nii.gz").get_fdata()
-    prediction = load(run_directory).predict(channel[None].repeat(4, 0))
+    prediction = load(run_directory).predict(channel[None].repeat(4, 0), spacing=(1, 1, 1))
     expected = [numbers.uncertainty for numbers in prediction.numbers.values()]
     assert not np.isnan(expected).any()
     value, _ = uncertainty(prediction.levels, prediction.mask_levels, (1.0, 1.0, 1.0))

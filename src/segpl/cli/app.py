@@ -14,6 +14,7 @@ from segpl.cli.export import export
 from segpl.cli.methods import methods
 from segpl.cli.phantom import phantom
 from segpl.cli.predict import predict
+from segpl.cli.quiet import with_quiet
 from segpl.cli.rank import rank
 from segpl.cli.report import report
 from segpl.cli.run import run
@@ -33,21 +34,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-app.command(rich_help_panel=START)(run)
-app.command(rich_help_panel=START)(demo)
-app.command(rich_help_panel=START)(doctor)
-app.command(rich_help_panel=START)(train)
-app.command(rich_help_panel=START)(methods)
-app.command(rich_help_panel=USE)(evaluate)
-app.command(rich_help_panel=USE)(predict)
-app.command(rich_help_panel=USE)(rank)
-app.command(rich_help_panel=USE)(compare)
-app.command(rich_help_panel=USE)(report)
-app.command(rich_help_panel=USE)(export)
-app.command(rich_help_panel=RESEARCH)(study)
-app.command(rich_help_panel=RESEARCH)(search)
-app.command(rich_help_panel=RESEARCH)(phantom)
-app.command(rich_help_panel=RESEARCH)(benchmark)
+app.command(rich_help_panel=START)(with_quiet(run))
+app.command(rich_help_panel=START)(with_quiet(demo))
+app.command(rich_help_panel=START)(with_quiet(doctor))
+app.command(rich_help_panel=START)(with_quiet(train))
+app.command(rich_help_panel=START)(with_quiet(methods))
+app.command(rich_help_panel=USE)(with_quiet(evaluate))
+app.command(rich_help_panel=USE)(with_quiet(predict))
+app.command(rich_help_panel=USE)(with_quiet(rank))
+app.command(rich_help_panel=USE)(with_quiet(compare))
+app.command(rich_help_panel=USE)(with_quiet(report))
+app.command(rich_help_panel=USE)(with_quiet(export))
+app.command(rich_help_panel=RESEARCH)(with_quiet(study))
+app.command(rich_help_panel=RESEARCH)(with_quiet(search))
+app.command(rich_help_panel=RESEARCH)(with_quiet(phantom))
+app.command(rich_help_panel=RESEARCH)(with_quiet(benchmark))
 
 
 def _print_version(wanted: bool) -> bool:

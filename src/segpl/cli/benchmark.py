@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from segpl.cli.next_commands import show_next
+
 
 def benchmark(
     quick: Annotated[
@@ -22,3 +24,4 @@ def benchmark(
 
     benchmark(out, quick, repeats)
     print(f"numbers: {out}")
+    show_next(["segpl", "doctor", "DATA"], comment="how long a training on your data takes")

@@ -1,6 +1,5 @@
 """`segpl compare`."""
 
-import json as json_module
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +7,7 @@ import typer
 
 from segpl import api
 from segpl.cli.next_commands import show_next
+from segpl.cli.options import AsJson, print_json
 
 
 def compare(
@@ -18,13 +18,14 @@ def compare(
     baseline: Annotated[
         str, typer.Option(metavar="METHOD", help="Method to compare with.")
     ] = "supervised",
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Did the unlabelled scans help? Compare methods with a baseline, subject by subject."""
-    if json:
-        from segpl.reporting.comparison import comparison_record
+    from segpl.reporting.comparison import print_comparison
 
-        print(json_module.dumps(comparison_record(runs, baseline), indent=2, allow_nan=False))
-    else:
-        api.compare(runs, baseline=baseline)
-        show_next(["segpl", "report", *runs])
+    comparison = api.compare(runs, baseline=baseline)
+    if json:
+        print_json(comparison.record())
+        return
+    print_comparison(runs, baseline)
+    show_next(["segpl", "report", *runs])

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from segpl.cli.exits import when_stopped
+from segpl.cli.next_commands import show_next
 from segpl.cli.options import Task
 
 
@@ -27,3 +28,4 @@ def demo(
     from segpl.demo import demo
 
     demo(task, out, seed, all)
+    show_next(["segpl", "run", "YOUR_DATA", "--out", "answer"])

@@ -1,6 +1,5 @@
 """`segpl doctor`."""
 
-import json as json_module
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +9,7 @@ import typer
 from segpl import api
 from segpl.cli.exits import DONE, WRONG_INPUT
 from segpl.cli.next_commands import answer_folder, show_next
+from segpl.cli.options import AsJson, print_json
 
 
 def doctor(
@@ -18,7 +18,7 @@ def doctor(
         Path | None,
         typer.Option(metavar="DIR", help="Write a copy with the unambiguous problems fixed."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+    json: AsJson = False,
 ) -> int:
     """Check a data folder: what is in it, what is wrong with it, what training would use.
 
@@ -29,7 +29,7 @@ def doctor(
 
     diagnosis = api.doctor(data)
     if json:
-        print(json_module.dumps(as_json(diagnosis), indent=2))
+        print_json(as_json(diagnosis))
     else:
         print_diagnosis(diagnosis)
     if fix:
@@ -37,6 +37,11 @@ def doctor(
             print(sentence, file=sys.stderr)
         print(f"repaired copy in {fix}", file=sys.stderr)
         show_next(["segpl", "doctor", fix])
+    elif diagnosis.dataset and diagnosis.problems:
+        fixed = data.with_name(f"{data.resolve().name}-fixed")
+        show_next(["segpl", "doctor", data, "--fix", fixed])
+    elif diagnosis.problems:
+        show_next(["segpl", "doctor", data], comment="once you have followed the advice")
     elif not diagnosis.problems:
         show_next(["segpl", "run", data, "--out", answer_folder(data)])
     return WRONG_INPUT if diagnosis.problems else DONE

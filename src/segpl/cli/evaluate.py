@@ -8,7 +8,7 @@ import typer
 from segpl import api
 from segpl.cli.exits import when_stopped
 from segpl.cli.next_commands import comparison_of, show_next
-from segpl.cli.options import RunDirectory, parse_positive
+from segpl.cli.options import AsJson, RunDirectory, parse_positive, print_json
 
 
 @when_stopped("What was measured is kept.")
@@ -45,11 +45,17 @@ def evaluate(
         Path | None,
         typer.Option(metavar="FILE", show_default="RUN/scores.csv", help="Where the scores go."),
     ] = None,
+    json: AsJson = False,
 ) -> None:
     """Score a trained run on the test cases; write masks and scores.csv."""
-    from segpl.reporting.score_summary import print_summary, read_scores
+    from segpl.reporting.score_summary import print_summary
 
-    file = api.evaluate(run, data=data, shifts=shift, samples=samples, tolerance=tolerance, out=out)
-    print_summary(read_scores([file]))
-    print(f"scores: {file}")
+    scores = api.evaluate(
+        run, data=data, shifts=shift, samples=samples, tolerance=tolerance, out=out
+    )
+    if json:
+        print_json(scores.record())
+        return
+    print_summary(scores.table)
+    print(f"scores: {scores}")
     show_next(*comparison_of(run), ["segpl", "report", run])

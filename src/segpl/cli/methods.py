@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from segpl.cli.next_commands import show_next
 from segpl.cli.options import complete_method
 
 
@@ -18,12 +19,18 @@ def methods(
     ] = None,
 ) -> None:
     """List methods, priors and shifts, or the settings of one with defaults and meanings."""
+    from segpl.methods import METHODS
     from segpl.reporting.render import print_table
     from segpl.study.catalogue import catalogue, description, settings_table
 
     if name is None:
         for table in catalogue():
             print_table(table)
+        show_next(["segpl", "methods", "NAME"], ["segpl", "methods", "run"])
+        return
+    print(description(name))
+    print_table(settings_table(name))
+    if name in METHODS:
+        show_next(["segpl", "train", "DATA", "--method", name, "--out", "RUN"])
     else:
-        print(description(name))
-        print_table(settings_table(name))
+        show_next(["segpl", "train", "DATA", "--set", "KEY=VALUE", "--out", "RUN"])

@@ -34,11 +34,22 @@ def comparison_of(run: Path) -> list[Words]:
     return [["segpl", "compare", run.parent]] if len(scored) > 1 else []
 
 
+def first_run(folders: Sequence[Path]) -> Path | None:
+    """The first finished run in these folders; None if there is none."""
+    from segpl.rundir import WEIGHTS_FILE, run_directories
+
+    for folder in folders:
+        for run in run_directories(folder):
+            if (run / WEIGHTS_FILE).is_file():
+                return run
+    return None
+
+
 def next_training(run: Path) -> Words:
-    """The training that learns from more labels of the same data, by the same method."""
+    """The training that learns from more labels of the same data, from the weights of the run."""
     from segpl.rundir import RUN_FILE, read_plain, run_directories
 
-    settings = read_plain(run_directories(run)[0] / RUN_FILE)
-    method = settings["method"]["name"]
+    first = run_directories(run)[0]
+    settings = read_plain(first / RUN_FILE)
     out = run.with_name(f"{run.resolve().name}-2")
-    return ["segpl", "train", settings["data"], "--method", method, "--out", out]
+    return ["segpl", "train", settings["data"], "--from", first, "--out", out]

@@ -1,5 +1,6 @@
 """Parameters that several commands share, and the kinds of values that Typer does not know."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,7 +20,13 @@ OtherData = Annotated[
     Path | None,
     typer.Option(metavar="DATA", help="Data folder to use instead of the one in FILE."),
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Task = Literal["tumour", "vessels"]
+
+
+def print_json(contents: Any) -> None:
+    """Print plain data; NaN, which JSON does not have, is an error."""
+    print(json.dumps(contents, indent=2, allow_nan=False))
 
 
 def parse_setting(text: str) -> tuple[str, Any]:

@@ -8,7 +8,10 @@ import typer
 from segpl import api
 from segpl.cli.exits import when_stopped
 from segpl.cli.next_commands import show_next
-from segpl.cli.options import RunOrRuns, parse_temperature
+from segpl.cli.options import AsJson, RunOrRuns, parse_temperature, print_json
+
+MOST_FLAGGED = 10
+"""Flagged scans that the summary names."""
 
 
 @when_stopped("The masks written so far are complete.")
@@ -36,11 +39,13 @@ def predict(
         bool, typer.Option("--probabilities", help="Also write the probability of each region.")
     ] = False,
     format: Annotated[
-        Literal["nifti", "same", "dicom-seg"], typer.Option(help="Format of the masks.")
+        Literal["nifti", "same", "dicom-seg", "seg-nrrd"],
+        typer.Option(help="Format of the masks; seg-nrrd is for 3D Slicer."),
     ] = "nifti",
+    json: AsJson = False,
 ) -> None:
     """Write the masks of new scans in each scan's own geometry."""
-    table = api.predict(
+    predictions = api.predict(
         run,
         inputs,
         out,
@@ -49,5 +54,16 @@ def predict(
         probabilities=probabilities,
         format=format,
     )
-    print(f"masks and {table}")
+    if json:
+        print_json(predictions.record())
+        return
+    scans = predictions.scans
+    print(f"{len(scans)} masks in {out}; pictures in {out / 'overview.html'}")
+    flagged = predictions.flagged
+    if flagged:
+        print(f"{len(flagged)} of them to check first:")
+    for name, reason in list(flagged.items())[:MOST_FLAGGED]:
+        print(f"  {name}: {reason}")
+    if len(flagged) > MOST_FLAGGED:
+        print(f"  and {len(flagged) - MOST_FLAGGED} more: see the column check in {out}/cases.csv")
     show_next(["segpl", "rank", run, *inputs, "--out", out / "rank.csv"])

@@ -7,7 +7,7 @@ import typer
 
 from segpl import api
 from segpl.cli.next_commands import next_training, show_next
-from segpl.cli.options import RunOrRuns
+from segpl.cli.options import AsJson, RunOrRuns, print_json
 
 
 def rank(
@@ -39,8 +39,14 @@ def rank(
     samples: Annotated[
         int, typer.Option(min=1, metavar="S", help="Samples per scan for the uncertainty.")
     ] = 1,
+    json: AsJson = False,
 ) -> None:
     """List which scans to label next, the most useful first, and why."""
-    file = api.rank(run, inputs or [], out=out, count=count, order=order, samples=samples)
-    print(f"ranking: {file}")
+    ranking = api.rank(
+        run, inputs or [], out=out, count=count, order=order, samples=samples, show=not json
+    )
+    if json:
+        print_json(ranking.record())
+        return
+    print(f"ranking: {ranking}")
     show_next(next_training(run), comment="once you have labelled the first of them")

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from segpl import api
+from segpl.cli.next_commands import first_run, show_next
 
 
 def report(
@@ -27,3 +28,6 @@ def report(
 ) -> None:
     """Write one HTML page about runs or a study: verdict, tables, figures and every case."""
     print(f"report: {api.report(folders, baseline=baseline, out=out)}")
+    run = first_run(folders)
+    if run is not None:
+        show_next(["segpl", "predict", run, "NEW_SCANS", "--out", run / "predictions"])

@@ -8,7 +8,7 @@ import typer
 from segpl import api
 from segpl.cli.exits import when_stopped
 from segpl.cli.next_commands import show_next
-from segpl.cli.options import complete_method, parse_positive, parse_setting
+from segpl.cli.options import AsJson, complete_method, parse_positive, parse_setting, print_json
 
 
 @when_stopped("What is done is kept.")
@@ -59,6 +59,7 @@ def run(
         ),
     ] = [],  # noqa: B006 - Typer reads the default and passes a list of its own
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the summary only.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Do everything: train with and without the unlabelled scans, and say whether they helped.
 
@@ -75,6 +76,9 @@ def run(
         settings=dict(set),
         quiet=quiet,
     )
+    if json:
+        print_json(answer.record())
+        return
     for line in answer.lines():
         print(line)
     if not quiet:

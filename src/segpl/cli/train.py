@@ -38,6 +38,14 @@ def train(
             help="Labelled subjects to use; the others count as unlabelled.",
         ),
     ] = None,
+    start_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="RUN",
+            help="Start from the weights of a trained run, after scans were labelled.",
+        ),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the last checkpoint of RUN.")
     ] = False,
@@ -122,6 +130,9 @@ def train(
     ] = None,
 ) -> None:
     """Train a model on a folder of labelled and unlabelled scans."""
+    from segpl.foundation.progress import console
+
+    console.print("Loading PyTorch")  # the first sign of life: this takes seconds
     from segpl.foundation.processes import is_first
     from segpl.settings.run import read_run
 
@@ -129,13 +140,14 @@ def train(
         raise typer.BadParameter("give --steps or --minutes, not both")
     options = {"labelled": labelled, "steps": steps, "seed": seed}
     settings = {key: value for key, value in options.items() if value is not None}
-    directory = api.train(
+    trained = api.train(
         data,
         out,
         method=method,
         config=config,
         settings=settings | dict(set),
         minutes=minutes,
+        start_from=start_from,
         resume=resume,
         cache=cache,
         cache_limit=cache_limit,
@@ -143,6 +155,7 @@ def train(
         nodes=nodes,
     )
     if is_first():
+        directory = trained.path
         print(f"{read_run(directory).method.name()} is trained: {directory}")
         show_next(
             ["segpl", "evaluate", directory],

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 from torch.nn.functional import pad
 from torch.utils.data import Dataset as TorchDataset
@@ -23,6 +24,15 @@ Centres = Sequence[Shaped[np.ndarray, "_ 3"]]
 """Foreground voxels of a volume, one array per region that it has."""
 VolumePlace = tuple[int, tuple[int, int, int]]
 """The index of a volume, and the first voxel of a crop of it."""
+
+
+class LabelledPatches(NamedTuple):
+    """Labelled patches of a step."""
+
+    x: Float[Tensor, "L C *space"]
+    y: Float[Tensor, "L K *space"]
+    ignored: Float[Tensor, "L 1 *space"] | None
+    """1 where a voxel does not count; None if no label has such voxels."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +60,9 @@ class Steps(TorchDataset[Batch]):
         unlabelled_count = self.batch * self.ratio if self.unlabelled else 0
         image_count = self.batch + unlabelled_count
         image_seeds = seeds(self.seed, Stream.METHOD, step, count=image_count)
-        x_l, y_l = self._labelled_patches(step, Stream.LABELLED_ORDER, Stream.LABELLED_CROP)
-        x_p, y_p = self._labelled_patches(step, Stream.PARTNER_ORDER, Stream.PARTNER_CROP)
+        labelled = self._labelled_patches(step, Stream.LABELLED_ORDER, Stream.LABELLED_CROP)
+        partners = self._labelled_patches(step, Stream.PARTNER_ORDER, Stream.PARTNER_CROP)
+        x_l = labelled.x
         no_images = x_l.new_empty(0, *x_l.shape[1:])
         x_u = []
         for position in range(unlabelled_count)[self._own_images]:
@@ -59,12 +70,14 @@ class Steps(TorchDataset[Batch]):
             x_u.append(self._unlabelled_patch(image_number))
         return Batch(
             x_l=x_l,
-            y_l=y_l,
-            x_p=x_p,
-            y_p=y_p,
+            y_l=labelled.y,
+            x_p=partners.x,
+            y_p=partners.y,
             x_u=torch.stack(x_u) if x_u else no_images,
             seeds_l=image_seeds[: self.batch][self._own_images],
             seeds_u=image_seeds[self.batch :][self._own_images],
+            ignored_l=labelled.ignored,
+            ignored_p=partners.ignored,
         )
 
     @property
@@ -77,13 +90,14 @@ class Steps(TorchDataset[Batch]):
         step: int,
         order: Stream,
         crops: Stream,
-    ) -> tuple[Float[Tensor, "L C *space"], Float[Tensor, "L K *space"]]:
+    ) -> LabelledPatches:
         """The labelled patches of a step, and their labels.
 
         `order` and `crops` are the streams that draw the volumes and the positions of the patches.
         """
         images = []
         labels = []
+        ignored = []
         for position in range(self.batch)[self._own_images]:
             image_number = step * self.batch + position
             index = volume_index(self.seed, order, image_number, len(self.labelled))
@@ -93,7 +107,18 @@ class Steps(TorchDataset[Batch]):
             corner = self._draw_corner(volume, rng, self._labelled_centres(index))
             images.append(crop(volume.x, corner, self.patch))
             labels.append(crop(volume.y, corner, self.patch).float())
-        return torch.stack(images), torch.stack(labels)
+            if self._has_ignored:
+                ignored.append(crop(_ignored(volume), corner, self.patch).float())
+        return LabelledPatches(
+            torch.stack(images),
+            torch.stack(labels),
+            torch.stack(ignored) if ignored else None,
+        )
+
+    @cached_property
+    def _has_ignored(self) -> bool:
+        """Whether any label has voxels that do not count; then every batch says which."""
+        return any(volume.ignored is not None for volume in self.labelled)
 
     def _unlabelled_patch(self, image_number: int) -> Float[Tensor, "C *space"]:
         """A patch of an unlabelled volume.
@@ -159,6 +184,13 @@ def join_steps(steps: Steps, count: int) -> JoinedSteps:
     own_seeds = seeds(steps.seed, Stream.BATCHES, count=count - 1).tolist()
     others = [replace(steps, seed=seed, centres={}) for seed in own_seeds]
     return JoinedSteps((steps, *others))
+
+
+def _ignored(volume: Volume) -> Bool[Tensor, "1 X Y Z"]:
+    """The voxels that do not count."""
+    if volume.ignored is not None:
+        return volume.ignored
+    return torch.zeros(1, *volume.x.shape[1:], dtype=torch.bool)
 
 
 def _place(volume: Volume) -> Place:
@@ -231,7 +263,8 @@ def keep_slices(volumes: Sequence[Volume], count: int, seed: int) -> list[Volume
         if slices and volume.y is not None:
             x = volume.x[..., slices]
             y = volume.y[..., slices]
-            kept.append(Volume(volume.case, x, y))
+            ignored = None if volume.ignored is None else volume.ignored[..., slices]
+            kept.append(Volume(volume.case, x, y, ignored=ignored))
     return kept
 
 
@@ -320,6 +353,7 @@ def _cut(volume: Volume, corner: tuple[int, int, int], size: tuple[int, int, int
         x=volume.x[(slice(None), *box)].clone(),
         y=volume.y[(slice(None), *box)].clone(),
         place=Place(corner, scan_shape=(x, y, z)),
+        ignored=None if volume.ignored is None else volume.ignored[(slice(None), *box)].clone(),
     )
 
 

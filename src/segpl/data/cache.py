@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -33,6 +33,8 @@ ATTEMPTS = 3
 """How often an entry is opened that other processes may remove at the same time."""
 FILES = ("x.npy", "y.npy")
 """The image and, of labelled cases, the label."""
+IGNORED_FILE = "ignored.npy"
+"""The voxels of the label that do not count, if there are any."""
 TORCH_TYPES = {"bool": torch.bool, "float32": torch.float32}
 
 
@@ -144,7 +146,7 @@ class Cache:
             "version": VERSION,
             "files": [digests.of(file) for file in files],
             "labelled": bool(case.label),
-            "task": asdict(task),
+            "task": _task_key(task),
             "preparation": asdict(preparation),
         }
         key = short_hash(json.dumps(content, sort_keys=True))
@@ -190,10 +192,17 @@ def _last_used(entry: StoredEntry) -> float:
     return entry.used
 
 
+def _task_key(task: Task) -> dict[str, Any]:
+    """The task; without a value to ignore it has the key of earlier versions."""
+    key = asdict(task)
+    if task.ignore is None:
+        del key["ignore"]
+    return key
+
+
 def _bytes(volume: Volume) -> int:
-    if volume.y is None:
-        return volume.x.nbytes
-    return volume.x.nbytes + volume.y.nbytes
+    tensors = (volume.x, volume.y, volume.ignored)
+    return sum(tensor.nbytes for tensor in tensors if tensor is not None)
 
 
 def write_volume(folder: Path, volume: Volume) -> None:
@@ -202,6 +211,8 @@ def write_volume(folder: Path, volume: Volume) -> None:
     _save(folder / image_file, volume.x)
     if volume.y is not None:
         _save(folder / label_file, volume.y)
+    if volume.ignored is not None:
+        _save(folder / IGNORED_FILE, volume.ignored)
 
 
 def open_volume(folder: Path, case: Case) -> Volume:
@@ -209,7 +220,9 @@ def open_volume(folder: Path, case: Case) -> Volume:
     image_file, label_file = FILES
     x = _map_file(folder / image_file)
     y = _map_file(folder / label_file) if case.label else None
-    return Volume(case, x, y)
+    has_ignored = bool(case.label) and (folder / IGNORED_FILE).is_file()
+    ignored = _map_file(folder / IGNORED_FILE) if has_ignored else None
+    return Volume(case, x, y, ignored=ignored)
 
 
 def _save(file: Path, tensor: torch.Tensor) -> None:

@@ -10,6 +10,8 @@ from segpl.foundation.errors import UserError
 LOWEST_PAINT = -(2**15)
 HIGHEST_PAINT = 2**16 - 1
 """Values that a mask in any format can hold."""
+USUAL_IGNORE_VALUE = 255
+"""The label value of voxels that are not labelled, unless the data set says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,18 @@ class Task:
     channels: tuple[str, ...]
     regions: tuple[Region, ...]
     """In painting order: a later region covers an earlier one, so the largest region is first."""
+    ignore: int | None = None
+    """The label value of voxels that no loss and no score counts, where the data set names one."""
+
+    @property
+    def ignored_value(self) -> int | None:
+        """The value to ignore: the one that the data set names, or 255 if no region has it."""
+        if self.ignore is not None:
+            return self.ignore
+        for region in self.regions:
+            if USUAL_IGNORE_VALUE in region.values:
+                return None
+        return USUAL_IGNORE_VALUE
 
 
 @dataclass(frozen=True)
@@ -79,6 +93,12 @@ def check_task(task: Task, source: Path) -> None:
 
     `source` is the file or folder that describes the task.
     """
+    for region in task.regions:
+        if task.ignore in region.values:
+            raise UserError(
+                f"{source}: the value {task.ignore} is to be ignored and belongs to region "
+                f"{region.name}: choose one of them."
+            )
     for index, region in enumerate(task.regions):
         if region.paint == 0 or not LOWEST_PAINT <= region.paint <= HIGHEST_PAINT:
             raise UserError(

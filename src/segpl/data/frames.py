@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from nibabel import orientations
 
-from segpl.data.formats.image import Image, is_placed
+from segpl.data.formats.image import Image, is_placed, spacing
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +37,16 @@ class Frame:
     def reoriented_shape(self) -> tuple[int, int, int]:
         """The shape of the cropped scan in the network's orientation, before resampling."""
         x, y, z = [side.stop - side.start for side in self._box()]
+        return x, y, z
+
+    @property
+    def reoriented_spacing(self) -> tuple[float, float, float]:
+        """The size of a voxel in mm in the network's orientation, before resampling."""
+        sizes = [0.0, 0.0, 0.0]
+        new_axes = self._to_network()[:, 0]
+        for size, new_axis in zip(spacing(self.affine), new_axes, strict=True):
+            sizes[int(new_axis)] = size
+        x, y, z = sizes
         return x, y, z
 
     def restored(self, values: Shaped[np.ndarray, "M x y z"]) -> Shaped[np.ndarray, "M X Y Z"]:

@@ -21,7 +21,7 @@ def from_memory(image: Any, spacing: Sequence[float] | None) -> Scan:
     """The scan of an image in memory.
 
     An array is taken to have the orientation of the training images and `spacing` mm between
-    voxels, 1 mm by default. The other types know both.
+    voxels, which must be given. The other types know both.
     """
     type_name = type(image).__name__
     name = Path(f"the {type_name}")
@@ -29,7 +29,7 @@ def from_memory(image: Any, spacing: Sequence[float] | None) -> Scan:
     is_array = isinstance(image, np.ndarray)
     if is_array:
         values = image.reshape(array_shape(name, image.shape))
-        affine = _array_affine(spacing)
+        affine = _array_affine(name, spacing)
     elif isinstance(image, SpatialImage):
         values = _nibabel_voxels(name, image)
         affine = image.affine
@@ -46,10 +46,14 @@ def from_memory(image: Any, spacing: Sequence[float] | None) -> Scan:
     return Scan(case, [Image(name, values, affine)], None, header, is_array)
 
 
-def _array_affine(spacing: Sequence[float] | None) -> Float[np.ndarray, "4 4"]:
-    """A diagonal affine; axes without a spacing have 1 mm."""
-    given = [] if spacing is None else list(spacing)
-    steps = [*given, 1.0, 1.0, 1.0][:3]
+def _array_affine(name: Path, spacing: Sequence[float] | None) -> Float[np.ndarray, "4 4"]:
+    """A diagonal affine; a third axis without a spacing has 1 mm."""
+    if spacing is None:
+        raise UserError(
+            f"{name} does not say how far its voxels are apart: give it in mm, "
+            "as in spacing=(1, 1, 3)."
+        )
+    steps = [*spacing, 1.0, 1.0, 1.0][:3]
     return np.diag([*steps, 1.0])
 
 

@@ -53,6 +53,8 @@ class Volume(NamedTuple):
     y: Bool[Tensor, "K X Y Z"] | None
     place: Place | None = None
     """Of a crop; None for a whole scan."""
+    ignored: Bool[Tensor, "1 X Y Z"] | None = None
+    """The voxels that no loss and no score counts; None if there are none."""
 
 
 class Truth(NamedTuple):
@@ -60,6 +62,8 @@ class Truth(NamedTuple):
 
     y: Bool[Tensor, "K X Y Z"]
     affine: Float[np.ndarray, "4 4"]
+    ignored: Bool[Tensor, "1 X Y Z"] | None = None
+    """The voxels that no score counts; None if there are none."""
 
 
 class Prepared(NamedTuple):
@@ -70,12 +74,14 @@ class Prepared(NamedTuple):
     """The label on the grid of x; None where the scan has no label."""
     frame: Frame
     """The grid of the scan as stored."""
+    ignored: Bool[Tensor, "1 X Y Z"] | None = None
+    """The voxels of y that no loss and no score counts; None if there are none."""
 
 
 def load(case: Case, task: Task, preparation: Preparation) -> Volume:
     """A case for training: its images prepared, its label as one binary mask per region."""
     prepared = prepare(read_scan(case), task, preparation)
-    return Volume(case, prepared.x, prepared.y)
+    return Volume(case, prepared.x, prepared.y, ignored=prepared.ignored)
 
 
 def prepare(scan: Scan, task: Task, preparation: Preparation) -> Prepared:
@@ -97,11 +103,14 @@ def prepare(scan: Scan, task: Task, preparation: Preparation) -> Prepared:
     check_voxel_count(stored.file, shape)  # resampling can multiply the voxels
     windows = [preparation.window if is_ct(name) else None for name in task.channels]
     x = network_input(channels_of(images), windows, shape)
-    y = None
-    if scan.label:
-        label = frame.reoriented(scan.label)
-        y = resample_label(masks(label, task.regions), shape)
-    return Prepared(x, y, frame)
+    if not scan.label:
+        return Prepared(x, None, frame)
+    label = frame.reoriented(scan.label)
+    y = resample_label(masks(label, task.regions), shape)
+    ignored = ignored_voxels(label, task)
+    if ignored is not None:
+        ignored = resample_label(ignored, shape)
+    return Prepared(x, y, frame, ignored)
 
 
 def network_input(
@@ -140,8 +149,12 @@ def is_ct(name: str) -> bool:
 def load_truth(case: Case, task: Task) -> Truth:
     """The label of a case on the grid on which it was drawn."""
     assert case.label, "only labelled cases have a truth"
-    label = read_image(case.label)
-    return Truth(masks(label, task.regions), label.affine)
+    return truth_of(read_image(case.label), task)
+
+
+def truth_of(label: Image, task: Task) -> Truth:
+    """The truth in a label that was read."""
+    return Truth(masks(label, task.regions), label.affine, ignored_voxels(label, task))
 
 
 def masks(label: Image, regions: tuple[Region, ...]) -> Bool[Tensor, "K X Y Z"]:
@@ -149,3 +162,11 @@ def masks(label: Image, regions: tuple[Region, ...]) -> Bool[Tensor, "K X Y Z"]:
     values = label.values[0]
     by_region = [np.isin(values, region.values) for region in regions]
     return torch.from_numpy(np.stack(by_region))
+
+
+def ignored_voxels(label: Image, task: Task) -> Bool[Tensor, "1 X Y Z"] | None:
+    """The voxels that no loss and no score counts; None if there are none."""
+    ignored = label.values[:1] == task.ignored_value
+    if not ignored.any():
+        return None
+    return torch.from_numpy(ignored)

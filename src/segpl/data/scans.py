@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import nibabel
 import numpy as np
 
-from segpl.data.cases import Case, Region, Task
+from segpl.data.cases import Case, Task
 from segpl.data.formats import Image, read_image
 
 SHOWN_VALUES = 5
@@ -64,7 +64,7 @@ def complaints(scan: Scan, task: Task) -> Iterator[str]:
         )
     if scan.label:
         yield from _grid_complaints(scan.label, reference)
-        yield from _label_complaints(scan.label, task.regions)
+        yield from _label_complaints(scan.label, task)
 
 
 def _grid_complaints(image: Image, reference: Image) -> Iterator[str]:
@@ -98,11 +98,11 @@ def _format_shape(shape: Sequence[int]) -> str:
     return " x ".join(str(size) for size in shape)
 
 
-def _label_complaints(label: Image, regions: Sequence[Region]) -> Iterator[str]:
+def _label_complaints(label: Image, task: Task) -> Iterator[str]:
     if len(label.values) != 1:
         yield f"{label.file} has {len(label.values)} channels: a label must have a single channel."
-    known_values = {0}
-    for region in regions:
+    known_values: set[int | None] = {0, task.ignored_value}
+    for region in task.regions:
         known_values.update(region.values)
     values = np.unique(label.values).tolist()
     unknown_values = sorted(set(values) - known_values)

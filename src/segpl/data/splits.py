@@ -3,13 +3,16 @@
 Splits are by subject. The seed draws one order of the labelled training subjects. The first of them
 are held out for testing, the next N are labelled, and any further ones asked for are validation
 subjects. All other training subjects, or some of them, lose their labels and serve as unlabelled
-scans.
+scans. A split file (`segpl.data.split_files`) says instead which subjects may be labelled and which
+are for validation and test.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from segpl.data.cases import Cases, Dataset
+from segpl.data.split_files import FixedSplit
 from segpl.foundation.draws import Stream, generator
 from segpl.foundation.errors import UserError
 
@@ -28,6 +31,10 @@ class TrainingCases:
     """Training does not learn from these cases; their labels choose the weights."""
     extra_validation: bool = False
     """Whether the validation subjects are additional to the N labelled ones, not among them."""
+    earlier_subjects: frozenset[str] = frozenset()
+    """The subjects that the run has seen whose weights this training starts from."""
+    test_subjects: frozenset[str] | None = None
+    """The names of the test subjects, where the seed and the data alone do not determine them."""
 
     @property
     def labelled_subjects(self) -> int:
@@ -42,15 +49,15 @@ class TrainingCases:
     def record(self) -> dict[str, Any]:
         """The contents of `split.json`.
 
-        The names of the cases of each kind, all subjects that training sees, and the number of
-        labelled subjects for learning and for validation.
+        The names of the cases of each kind, all subjects that training or an earlier one sees, and
+        the number of labelled subjects for learning and for validation.
         """
         all_cases = self.labelled + self.unlabelled + self.validation
-        return {
+        record = {
             "labelled": [case.name for case in self.labelled],
             "unlabelled": [case.name for case in self.unlabelled],
             "validation": [case.name for case in self.validation],
-            "subjects": sorted(_subjects(all_cases)),
+            "subjects": sorted(_subjects(all_cases) | self.earlier_subjects),
             "labelled_subjects": {
                 "total": self.labelled_subjects,
                 "learning": len(_subjects(self.labelled)),
@@ -58,6 +65,34 @@ class TrainingCases:
                 "extra_validation": self.extra_validation,
             },
         }
+        if self.test_subjects is not None:
+            record["test_subjects"] = sorted(self.test_subjects)
+        return record
+
+
+class EarlierRun(NamedTuple):
+    """What the run has seen whose weights a training starts from."""
+
+    subjects: frozenset[str] = frozenset()
+    """All its subjects. None of them can test the new run."""
+    labelled_cases: frozenset[str] = frozenset()
+    """The names of the cases that it learnt from. Their subjects are learnt from again."""
+
+
+NO_EARLIER_RUN = EarlierRun()
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """Which subjects are for what, before the label budget is applied."""
+
+    available: list[str]
+    """Labelled subjects, in the order in which their labels are used."""
+    test: set[str]
+    validation: list[str] = field(default_factory=list)
+    """Those that a split file fixes."""
+    unlabelled: set[str] | None = None
+    """The only subjects whose scans serve without a label; None for all that are left."""
 
 
 def default_validation(labelled: int) -> int:
@@ -78,6 +113,8 @@ def training_cases(
     test: int | None = None,
     unlabelled: int | None = None,
     grade: str | None = None,
+    fixed: FixedSplit | None = None,
+    earlier: EarlierRun = NO_EARLIER_RUN,
 ) -> TrainingCases:
     """The cases of a training that sees the labels of `labelled` subjects (None: of all).
 
@@ -86,31 +123,38 @@ def training_cases(
     change who is labelled. Budgets are nested: subjects labelled at a budget of 4 are so at 8.
     `test` is the number of subjects to hold out if no test folder has labels, a quarter by default.
     `unlabelled` is the number of unlabelled subjects, all by default; fewer if there are fewer.
-    With a `grade`, cases of another grade are not used.
+    With a `grade`, cases of another grade are not used. A `fixed` split names the subjects.
     """
     dataset = of_grade(dataset, grade)
-    subjects = _labelled_subjects(dataset, seed)
-    held_out = _held_out_count(dataset, test)
-    available = subjects[held_out:]
+    roles = _roles(dataset, seed, test, fixed, earlier)
+    available = roles.available
     budget = _budget(dataset, len(available), labelled, validation or 0)
     chosen = available[:budget]
-    if validation is None:
+    if roles.validation:
+        learning = chosen
+        validating = roles.validation
+    elif validation is None:
         learning_count = budget - default_validation(budget)
         learning = chosen[:learning_count]
         validating = chosen[learning_count:]
     else:
         learning = chosen
         validating = available[budget : budget + validation]
-    excluded = _test_subjects(dataset, seed, test) | set(validating)
+    excluded = roles.test | set(validating)
     unlabelled_cases = _unlabelled_cases(dataset, learning, excluded)
+    if roles.unlabelled is not None:
+        unlabelled_cases = _of_subjects(unlabelled_cases, roles.unlabelled | set(available))
     if unlabelled is not None:
         candidates = _unlabelled_candidates(dataset, available, learning, seed)
         unlabelled_cases = _of_first_subjects(unlabelled_cases, candidates, unlabelled)
+    is_determined = fixed is None and earlier == NO_EARLIER_RUN
     return TrainingCases(
         labelled=_labelled_cases(dataset, learning),
         unlabelled=unlabelled_cases,
         validation=_labelled_cases(dataset, validating),
-        extra_validation=bool(validation),
+        extra_validation=bool(validation or roles.validation),
+        earlier_subjects=earlier.subjects,
+        test_subjects=None if is_determined else frozenset(roles.test),
     )
 
 
@@ -119,13 +163,20 @@ def cases_for_test(
     seed: int,
     test: int | None = None,
     grade: str | None = None,
+    fixed: FixedSplit | None = None,
+    earlier: EarlierRun = NO_EARLIER_RUN,
 ) -> Cases:
     """The labelled cases of the test folder; if it has none, those of `test` held-out subjects.
 
-    With a `grade`, cases of another grade are not used.
+    With a `grade`, cases of another grade are not used. A `fixed` split names the subjects.
     """
     dataset = of_grade(dataset, grade)
-    subjects = _test_subjects(dataset, seed, test)
+    roles = _roles(dataset, seed, test, fixed, earlier)
+    return labelled_cases_of(dataset, roles.test)
+
+
+def labelled_cases_of(dataset: Dataset, subjects: Collection[str]) -> Cases:
+    """The labelled cases of these subjects, from the test and the training folder."""
     labelled = _with_label(dataset.test + dataset.training)
     return tuple(case for case in labelled if case.subject in subjects)
 
@@ -209,10 +260,56 @@ def _of_first_subjects(cases: Cases, subjects: list[str], count: int) -> Cases:
     return tuple(case for case in cases if case.subject in chosen)
 
 
-def _test_subjects(dataset: Dataset, seed: int, test: int | None) -> set[str]:
+def _roles(
+    dataset: Dataset,
+    seed: int,
+    test: int | None,
+    fixed: FixedSplit | None,
+    earlier: EarlierRun,
+) -> _Roles:
+    """Which subjects are for what, drawn from the seed or as a split file says."""
     subjects = _labelled_subjects(dataset, seed)
-    held_out = _held_out_count(dataset, test)
-    return _subjects(dataset.test) | set(subjects[:held_out])
+    if fixed is None:
+        roles = _drawn_roles(dataset, subjects, test, earlier)
+    else:
+        roles = _fixed_roles(dataset, subjects, fixed, earlier)
+    learnt = {case.subject for case in dataset.training if case.name in earlier.labelled_cases}
+    learnt_first = sorted(roles.available, key=lambda subject: subject not in learnt)
+    return replace(roles, available=learnt_first)
+
+
+def _drawn_roles(
+    dataset: Dataset,
+    subjects: list[str],
+    test: int | None,
+    earlier: EarlierRun,
+) -> _Roles:
+    """The first of the subjects are held out for testing, unless an earlier run has seen them."""
+    count = _held_out_count(dataset, test)
+    unseen = [subject for subject in subjects if subject not in earlier.subjects]
+    held_out = unseen[:count]
+    available = [subject for subject in subjects if subject not in held_out]
+    return _Roles(available, test=_subjects(dataset.test) | set(held_out))
+
+
+def _fixed_roles(
+    dataset: Dataset,
+    subjects: list[str],
+    fixed: FixedSplit,
+    earlier: EarlierRun,
+) -> _Roles:
+    seen = sorted(set(fixed.test) & earlier.subjects)
+    if seen:
+        raise UserError(
+            f"{fixed.file} has subject {seen[0]} in test, but the run to start from has seen it: "
+            "move it to train, or train without --from."
+        )
+    return _Roles(
+        available=[subject for subject in subjects if subject in fixed.train],
+        test=set(fixed.test),
+        validation=[subject for subject in subjects if subject in fixed.validation],
+        unlabelled=None if fixed.unlabelled is None else set(fixed.unlabelled),
+    )
 
 
 def _held_out_count(dataset: Dataset, test: int | None) -> int:
@@ -246,6 +343,10 @@ def _labelled_subjects(dataset: Dataset, seed: int) -> list[str]:
     subjects = sorted(_subjects(_with_label(dataset.training)))
     order = generator(seed, Stream.SPLIT).permutation(len(subjects))
     return [subjects[index] for index in order]
+
+
+def _of_subjects(cases: Cases, subjects: set[str]) -> Cases:
+    return tuple(case for case in cases if case.subject in subjects)
 
 
 def _subjects(cases: Cases) -> set[str]:

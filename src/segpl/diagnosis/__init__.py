@@ -13,6 +13,7 @@ from segpl.data.scans import complaints, read_scan
 from segpl.diagnosis.findings import Finding, describe_scan
 from segpl.diagnosis.problems import problems_between_cases, problems_of_case
 from segpl.foundation.errors import UserError
+from segpl.foundation.html import html_paragraphs, html_table
 from segpl.foundation.progress import track
 from segpl.methods import DEFAULT
 from segpl.settings.planning import plan_run
@@ -20,7 +21,7 @@ from segpl.settings.run import Run
 from segpl.training.timing import seconds_per_step
 
 
-@dataclass
+@dataclass(repr=False)
 class Diagnosis:
     """All findings and problems of a data folder."""
 
@@ -42,6 +43,21 @@ class Diagnosis:
     """Of a training on this machine."""
     gigabytes: float = 0.0
     """Disk space of the prepared training images."""
+
+    def __repr__(self) -> str:
+        cases = len(self.dataset.training + self.dataset.test) if self.dataset else 0
+        return f"<Diagnosis {self.folder}: {cases} cases, {len(self.problems)} problems>"
+
+    def _repr_html_(self) -> str:
+        """Facts, problems and plan, for a notebook."""
+        from segpl.diagnosis.summary import facts  # which needs this class
+
+        parts = [html_table(["", str(self.folder)], facts(self).items())]
+        parts.append(html_paragraphs(self.problems or ["No problem found."]))
+        if self.plan:
+            rows = [(key, value, reason) for key, (value, reason) in self.plan.items()]
+            parts.append(html_table(["setting", "value", "why"], rows))
+        return "".join(parts)
 
 
 def examine(folder: Path) -> Diagnosis:
@@ -112,7 +128,7 @@ def _examine_case(
         diagnosis.problems += scan_complaints
         diagnosis.unusable[case.name] = scan_complaints[0]
         return
-    finding = describe_scan(scan, split, dataset.task.regions)
+    finding = describe_scan(scan, split, dataset.task)
     diagnosis.findings.append(finding)
     diagnosis.problems += problems_of_case(finding, dataset.task.channels)
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import nibabel
 import numpy as np
 
-from segpl.data.cases import Case, Region
+from segpl.data.cases import Case, Region, Task
 from segpl.data.formats import stores_geometry
 from segpl.data.formats.image import Image, spacing
-from segpl.data.preparation import masks
+from segpl.data.preparation import ignored_voxels, masks
 from segpl.data.scans import Scan, channels_of
 
 
@@ -31,11 +31,13 @@ class Finding(NamedTuple):
     """The values of the label; empty without a label."""
     shares: dict[str, float]
     """Each region's share of the voxels, by its name; empty without a label."""
+    ignored: float
+    """The share of the label's voxels that no loss and no score counts."""
     digest: str
     """Of the voxels, not of the file: a copy with another name or compression has the same one."""
 
 
-def describe_scan(scan: Scan, split: str, regions: tuple[Region, ...]) -> Finding:
+def describe_scan(scan: Scan, split: str, task: Task) -> Finding:
     """The finding of a scan that has no complaints."""
     channels = channels_of(scan.images)
     affine = scan.images[0].affine
@@ -48,7 +50,8 @@ def describe_scan(scan: Scan, split: str, regions: tuple[Region, ...]) -> Findin
         orientation="".join(nibabel.aff2axcodes(affine)) if is_known else None,
         ranges=[_range(channel) for channel in channels],
         values=np.unique(scan.label.values).tolist() if scan.label else [],
-        shares=_foreground_shares(scan.label, regions) if scan.label else {},
+        shares=_foreground_shares(scan.label, task.regions) if scan.label else {},
+        ignored=_ignored_share(scan.label, task) if scan.label else 0.0,
         digest=_digest(channels),
     )
 
@@ -62,6 +65,11 @@ def _foreground_shares(label: Image, regions: tuple[Region, ...]) -> dict[str, f
     shares = voxels_of_regions.float().mean(1).tolist()
     names = [region.name for region in regions]
     return dict(zip(names, shares, strict=True))
+
+
+def _ignored_share(label: Image, task: Task) -> float:
+    ignored = ignored_voxels(label, task)
+    return 0.0 if ignored is None else float(ignored.float().mean())
 
 
 def _digest(channels: Sequence[np.ndarray]) -> str:

@@ -13,7 +13,7 @@ from nibabel.orientations import (
 )
 
 from segpl.data.cases import Case, Dataset
-from segpl.data.formats import stores_geometry
+from segpl.data.formats import read_image, stores_geometry
 from segpl.data.layouts.nnunet_writer import subjects_entry, write_case, write_description
 from segpl.data.scans import channels_of, complaints, read_scan
 from segpl.diagnosis import Diagnosis, cases_with_split
@@ -24,11 +24,17 @@ from segpl.foundation.progress import track
 FOLDER_ENDING = {"training": "Tr", "test": "Ts"}
 """As in imagesTr and imagesTs."""
 
+IRREPARABLE = (
+    "nothing is written, because --fix leaves out no labelled case. Repair or remove these first:"
+)
+
 
 def write_fixed(diagnosis: Diagnosis, target: Path) -> list[str]:
     """Write the cases that can be repaired in the nnU-Net layout.
 
     Return one sentence for each case that is left out, and for each label that is, with the reason.
+    No label that somebody drew is lost: a labelled case that cannot be repaired is an error, and
+    so are two copies of an image with different labels.
 
     - Every image and label gets the orientation that most have. This moves voxels and changes none.
     - Labels get exactly the grid of their image.
@@ -64,19 +70,40 @@ def _cases_to_keep(
     first_with_digest: dict[str, Case] = {}
     kept = []
     left_out = []
+    irreparable = []
     for case, split in _labelled_first(cases_with_split(dataset)):
         if case.name not in digests:
-            left_out.append(f"{_describe(case)} is left out: {diagnosis.unusable[case.name]}")
+            problem = diagnosis.unusable[case.name]
+            if case.label:
+                irreparable.append(f"labelled case {case.name}: {problem}")
+            else:
+                left_out.append(f"unlabelled case {case.name} is left out: {problem}")
             continue
         first = first_with_digest.setdefault(digests[case.name], case)
         if first is case:
             kept.append((case, split))
+        elif _differ(first, case):
+            irreparable.append(
+                f"labelled case {case.name}: its image is the same as that of case {first.name}, "
+                "but the labels differ: keep one of them."
+            )
         else:
             left_out.append(
                 f"{_describe(case)} is left out: its image is the same as that of case "
                 f"{first.name}, which is kept."
             )
+    if irreparable:
+        raise UserError("\n  ".join([IRREPARABLE, *irreparable]))
     return kept, left_out
+
+
+def _differ(first: Case, copy: Case) -> bool:
+    """Whether two cases with the same image have different labels."""
+    if not first.label or not copy.label:
+        return False
+    label_of_first = read_image(first.label).values
+    label_of_copy = read_image(copy.label).values
+    return not np.array_equal(label_of_first, label_of_copy)
 
 
 def _describe(case: Case) -> str:

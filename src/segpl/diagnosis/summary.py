@@ -108,6 +108,13 @@ def _scan_facts(findings: Sequence[Finding], dataset: Dataset) -> dict[str, Any]
     rows["label values"] = _label_values(findings)
     for region in dataset.task.regions:
         rows[f"region {region.name}"] = _share_of_region(findings, region.name)
+    shares = [finding.ignored for finding in findings if finding.ignored > 0]
+    if shares:
+        value = dataset.task.ignored_value
+        rows["ignored"] = (
+            f"label value {value} in {len(shares)} labels, up to {100 * max(shares):.2g} "
+            "% of a volume: no loss and no score counts these voxels"
+        )
     return rows
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, distributions
 from torch.distributions import kl_divergence
 
 from segpl.em.objectives import ImageObjective
-from segpl.em.tensors import Labels, PerClass, Probabilities, Scalar, Seeds
+from segpl.em.tensors import Labels, PerClass, Probabilities, Scalar, Seeds, VoxelWeights
 from segpl.em.threshold_losses import CELLS, cut_losses, cut_losses_on_grid, label_losses
 from segpl.foundation.draws import Purpose, uniform
 
@@ -54,13 +54,15 @@ class Posterior(ABC):
         losses = cut_losses(p, support.thresholds, objective)
         return (support.probabilities * losses).sum(-1)
 
-    def expected_label_loss(self, p: Probabilities, y: Labels) -> PerClass:
+    def expected_label_loss(
+        self, p: Probabilities, y: Labels, where: VoxelWeights | None = None
+    ) -> PerClass:
         """E[-log P(y | x, T)] per voxel of observed labels y (see `label_losses`).
 
         The gradient reaches the posterior and not p.
         """
         support = self.support()
-        losses = label_losses(p, y, support.thresholds)
+        losses = label_losses(p, y, support.thresholds, where)
         return (support.probabilities * losses).sum(-1)
 
     def summary(self) -> dict[str, Scalar]:

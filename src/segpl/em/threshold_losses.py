@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from segpl.em.objectives import ImageObjective, SumsOverVoxels, log_probabilities
-from segpl.em.tensors import Labels, Probabilities
+from segpl.em.tensors import Labels, Probabilities, VoxelWeights
 
 CELLS = 256
 """Cells of equal width into which (0, 1) is divided for thresholds that may lie anywhere. A power
@@ -67,30 +67,40 @@ def cut_losses_on_grid(p: Probabilities, objective: ImageObjective) -> LossPerTh
 
 
 @torch.no_grad()
-def label_losses(p: Probabilities, y: Labels, thresholds: Float[Tensor, " N"]) -> LossPerThreshold:
-    """Minus the log-likelihood per voxel of labels y under each T.
+def label_losses(
+    p: Probabilities,
+    y: Labels,
+    thresholds: Float[Tensor, " N"],
+    where: VoxelWeights | None = None,
+) -> LossPerThreshold:
+    """Minus the log-likelihood per voxel of labels y under each T; `where` weights the voxels.
 
     A voxel is foreground with probability sigmoid(logit p - logit T) = p (1 - T) / D, and
     background with probability (1 - p) T / D, where D = T + p (1 - 2 T). Only log D depends on
     p and T together. D is linear in p and changes little within a bin of probabilities, so the
     mean p of a bin stands for its voxels.
     """
+    weights = torch.ones_like(p) if where is None else where.expand_as(p)
+    weights = weights.flatten(2)
+    weights = weights / weights.mean(2, keepdim=True).clamp(min=1e-6)
     p = p.flatten(2)
     y = y.flatten(2)
     log_p, log_not_p = log_probabilities(p)
-    of_p = torch.where(y > 0, log_p, log_not_p).mean(2)
-    foreground = y.mean(2)[..., None]
+    of_p = (weights * torch.where(y > 0, log_p, log_not_p)).mean(2)
+    foreground = (weights * y).mean(2)[..., None]
     of_threshold = foreground * (1 - thresholds).log() + (1 - foreground) * thresholds.log()
-    of_both = _mean_log_denominator(p, thresholds)
+    of_both = _mean_log_denominator(p, weights, thresholds)
     return of_both - of_p[..., None] - of_threshold
 
 
-def _mean_log_denominator(p: Tensor, thresholds: Float[Tensor, " N"]) -> LossPerThreshold:
-    """The mean of log(T + p (1 - 2 T)) over voxels."""
+def _mean_log_denominator(
+    p: Tensor, weights: Tensor, thresholds: Float[Tensor, " N"]
+) -> LossPerThreshold:
+    """The mean of log(T + p (1 - 2 T)) over voxels with weights."""
     bins = _bin_indices(p)
-    count = _count_by_bin(bins)
-    mean_p = _sum_by_bin(p, bins) / count.clamp(min=1)
-    share = count / p.shape[2]
+    weight = _sum_by_bin(weights, bins)
+    mean_p = _sum_by_bin(weights * p, bins) / weight.clamp(min=1e-6)
+    share = weight / p.shape[2]
     log_denominator = (thresholds + mean_p[..., None] * (1 - 2 * thresholds)).log()
     return (share[..., None] * log_denominator).sum(2).to(p.dtype)
 

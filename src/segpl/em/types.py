@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -28,6 +28,23 @@ class Batch(NamedTuple):
     """One seed per labelled image. Everything drawn for the image in this step comes from it."""
     seeds_u: Int[Tensor, " U"]
     """One seed per unlabelled image."""
+    ignored_l: Float[Tensor, "L 1 *space"] | None = None
+    """1 at the voxels of labelled images that no loss counts; None if no label has such voxels."""
+    ignored_p: Float[Tensor, "L 1 *space"] | None = None
+    """The same for the partners."""
+
+    @property
+    def counted_l(self) -> Float[Tensor, "L 1 *space"] | None:
+        """How much each voxel of the labelled images counts; None if all count once."""
+        return None if self.ignored_l is None else weights_without(self.ignored_l)
+
+    @property
+    def counted_labels(self) -> Float[Tensor, "N K *space"]:
+        """The labels of labelled images and partners; their mean is that of the counted voxels."""
+        labels = torch.cat([self.y_l, self.y_p])
+        if self.ignored_l is None or self.ignored_p is None:
+            return labels
+        return labels * weights_without(torch.cat([self.ignored_l, self.ignored_p]))
 
     @property
     def x(self) -> Float[Tensor, "N C *space"]:
@@ -44,13 +61,34 @@ class Batch(NamedTuple):
     @classmethod
     def join(cls, batches: Sequence["Batch"]) -> "Batch":
         """One batch with the images of several, one batch after the other."""
-        fields = zip(*batches, strict=True)
-        return cls(*[torch.cat(tensors) for tensors in fields])
+        fields: list[Any] = []
+        for tensors in zip(*batches, strict=True):
+            is_absent = tensors[0] is None
+            fields.append(None if is_absent else torch.cat(tensors))
+        return cls(*fields)
 
     def parts(self, count: int) -> list["Batch"]:
         """The inverse of `join` for `count` batches of the same size."""
-        fields = [tensor.unflatten(0, (count, len(tensor) // count)) for tensor in self]
+        fields: list[Any] = []
+        for tensor in self:
+            if tensor is None:
+                fields.append([None] * count)
+            else:
+                fields.append(tensor.unflatten(0, (count, len(tensor) // count)))
         return [Batch(*tensors) for tensors in zip(*fields, strict=True)]
+
+    def to(self, device: torch.device) -> "Batch":
+        """The batch on a device."""
+        fields: list[Any] = []
+        for tensor in self:
+            fields.append(None if tensor is None else tensor.to(device))
+        return Batch(*fields)
+
+
+def weights_without(ignored: Float[Tensor, "L 1 *space"]) -> Float[Tensor, "L 1 *space"]:
+    """0 for ignored voxels; the others share the weight of all, so a mean over all is theirs."""
+    counted = 1 - ignored
+    return counted / counted.mean().clamp(min=1e-6)
 
 
 LABEL_TERMS = ("labelled", "mixed_true")

@@ -5,7 +5,7 @@ from itertools import product
 
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
 from segpl.metrics import overlap
@@ -23,10 +23,22 @@ from segpl.metrics.surface import surface_scores
 
 Masks = Bool[Tensor, "K X Y Z"]
 Probabilities = Float[Tensor, "K X Y Z"]
+Ignored = Bool[Tensor, "1 X Y Z"]
+"""Voxels that no score counts."""
 RegionScores = dict[str, Float[Tensor, " K"]]
 """The values of each metric, one per region."""
 
 COVERAGES = torch.arange(1, 21, dtype=torch.float64) / 20
+
+
+def counted_voxels(
+    values: Shaped[Tensor, "K X Y Z"],
+    ignored: Ignored | None,
+) -> Shaped[Tensor, "K N Y_ Z_"]:
+    """The values of the voxels that count, as one column; all values if every voxel counts."""
+    if ignored is None:
+        return values
+    return values[:, ~ignored[0]][..., None, None]
 
 
 def mask_scores(
@@ -34,9 +46,17 @@ def mask_scores(
     truth: Masks,
     spacing: tuple[float, float, float],
     tolerance: float,
+    ignored: Ignored | None = None,
 ) -> RegionScores:
-    """How well masks agree with the truth; volumes in ml, distances and `tolerance` in mm."""
+    """How well masks agree with the truth; volumes in ml, distances and `tolerance` in mm.
+
+    Ignored voxels belong to no surface and to no volume.
+    """
+    if ignored is not None:
+        masks = masks & ~ignored
     surfaces = surface_scores(masks, truth, spacing, tolerance)
+    masks = counted_voxels(masks, ignored)
+    truth = counted_voxels(truth, ignored)
     scores = overlap_scores(masks, truth)
     scores["hd95"] = surfaces.hd95
     scores["surface_dice"] = surfaces.dice
@@ -84,14 +104,18 @@ def image_scores(
     truth: Masks,
     patch: tuple[int, ...],
     regions: Sequence[str],
+    ignored: Ignored | None = None,
 ) -> pd.DataFrame:
     """The overlaps of each image as the paper counts them, and the true share of foreground."""
     masks = _planes_contiguous(masks)
     truth = _planes_contiguous(truth)
     tables = []
     for index, image in enumerate(_images(truth.shape[1:], patch)):
-        table = score_rows(overlap_scores(masks[image], truth[image]), regions)
-        shares = truth[image].flatten(1).double().mean(1).tolist()
+        ignored_here = None if ignored is None else ignored[image]
+        masks_here = counted_voxels(masks[image], ignored_here)
+        truth_here = counted_voxels(truth[image], ignored_here)
+        table = score_rows(overlap_scores(masks_here, truth_here), regions)
+        shares = truth_here.flatten(1).double().mean(1).tolist()
         share_of_region = dict(zip(regions, shares, strict=True))
         foreground = table["region"].map(share_of_region)
         tables.append(table.assign(image=index, foreground=foreground))

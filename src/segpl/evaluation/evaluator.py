@@ -13,13 +13,14 @@ from torch import Tensor
 
 from segpl.data.cases import Case
 from segpl.data.formats.image import spacing
-from segpl.data.preparation import Prepared, Truth, masks
+from segpl.data.preparation import Prepared, Truth, truth_of
 from segpl.data.scans import read_scan
 from segpl.evaluation.case_scores import (
     Masks,
     Probabilities,
     RegionScores,
     certainty_scores,
+    counted_voxels,
     image_scores,
     mask_scores,
     reliability_rows,
@@ -96,20 +97,29 @@ class Evaluator:
         regions = [region.name for region in self.predictor.task.regions]
         p = to_probabilities(maps.probability())
         found_masks = torch.from_numpy(maps.mask_levels > HALF)
-        scores = mask_scores(found_masks, truth.y, spacing(truth.affine), self.tolerance)
-        certainty, certainty_curves = _certainty(p, truth.y, regions)
+        scores = mask_scores(
+            found_masks, truth.y, spacing(truth.affine), self.tolerance, truth.ignored
+        )
+        true_regions = counted_voxels(truth.y, truth.ignored)
+        certainty, certainty_curves = _certainty(
+            counted_voxels(p, truth.ignored), true_regions, regions
+        )
         scores |= certainty
         curves = [certainty_curves]
         if temperature:
             calibrated = to_probabilities(maps.probability(temperature=1))
-            certainty, reliability_curve = _calibrated_certainty(calibrated, truth.y, regions)
+            certainty, reliability_curve = _calibrated_certainty(
+                counted_voxels(calibrated, truth.ignored), true_regions, regions
+            )
             scores |= certainty
             curves.append(reliability_curve)
         score_table = _add_case_columns(score_rows(scores, regions), case, shift)
         if not isinstance(shift, Clean):
             return Tables(score_table, pd.DataFrame(), pd.DataFrame())
         self._save(case, found_masks, p, truth)
-        images = image_scores(found_masks, truth.y, self.predictor.run.patch, regions)
+        images = image_scores(
+            found_masks, truth.y, self.predictor.run.patch, regions, truth.ignored
+        )
         return Tables(
             scores=score_table,
             images=_add_case_columns(images, case, shift),
@@ -122,7 +132,8 @@ class Evaluator:
         def predictions() -> Iterator[tuple[Probabilities, Masks]]:
             for case in track(cases, "Fitting the temperature"):
                 maps, truth = self._predict_maps(case, Clean(0.0), (1.0,))
-                yield to_probabilities(maps.probability()), truth.y
+                p = to_probabilities(maps.probability())
+                yield counted_voxels(p, truth.ignored), counted_voxels(truth.y, truth.ignored)
 
         return fit_temperature(predictions())
 
@@ -171,7 +182,7 @@ class Evaluator:
         if self.loaded is None or self.loaded.name != case.name:
             scan = read_scan(case)
             assert scan.label, "test cases are labelled"
-            truth = Truth(masks(scan.label, self.predictor.task.regions), scan.label.affine)
+            truth = truth_of(scan.label, self.predictor.task)
             self.loaded = LoadedCase(case.name, self.predictor.prepare(scan), truth)
         return self.loaded
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from segpl.data.cases import Case, Dataset
 from segpl.data.layouts import read_dataset
+from segpl.data.splits import labelled_cases_of
 from segpl.foundation.errors import UserError
 from segpl.foundation.progress import console
 from segpl.inference.predictor import Predictor
@@ -46,12 +47,15 @@ def find_test_cases(
 
 
 def _cases_of_own_data(dataset: Dataset, run: Run, split: dict[str, Any]) -> list[Case]:
-    """The cases that the run's seed holds out.
+    """The cases that the run's seed holds out, or that its split names.
 
     Labels that were added since may change the split, so subjects that the run has seen are left
     out.
     """
-    held_out = held_out_cases_of(run, dataset)
+    if "test_subjects" in split:
+        held_out = labelled_cases_of(dataset, split["test_subjects"])
+    else:
+        held_out = held_out_cases_of(run, dataset)
     return [case for case in held_out if case.subject not in split["subjects"]]
 
 

@@ -13,6 +13,7 @@ import torch
 from segpl import __version__
 from segpl.data.preparation import is_ct
 from segpl.exporting.documentation import LICENCE, bundle_readme
+from segpl.exporting.model_card import CARD_FILE, model_card
 from segpl.exporting.output_paths import new_folder
 from segpl.exporting.standalone import module_source
 from segpl.exporting.torchscript import to_torchscript
@@ -40,7 +41,9 @@ def export_bundle(directory: Path, folder: Path) -> Path:
         write_text(draft / "configs/metadata.json", _json(metadata(trained)))
         write_text(draft / "scripts/__init__.py", "")
         write_text(draft / "scripts/segmentation.py", module_source())
-        write_text(draft / "docs/README.md", bundle_readme(trained, folder.resolve().name))
+        name = folder.resolve().name
+        write_text(draft / "docs/README.md", bundle_readme(trained, name))
+        write_text(draft / "docs" / CARD_FILE, model_card(trained, name))
         write_text(draft / "LICENSE", LICENCE)
     return folder
 

@@ -10,8 +10,10 @@ import pandas as pd
 from jaxtyping import UInt
 
 from segpl.data.cases import Case, Dataset, Region, Task
+from segpl.data.formats import read_image
 from segpl.data.layouts import read_dataset
 from segpl.data.layouts.nnunet_writer import subjects_entry, write_case, write_description
+from segpl.data.preparation import ignored_voxels
 from segpl.data.scans import Scan, channels_of, complaints, read_scan
 from segpl.exporting.output_paths import new_folder
 from segpl.foundation.errors import UserError
@@ -55,16 +57,21 @@ class LabelNumbering:
     """Label values without gaps, as nnU-Net needs them: 1, 2, 4 become 1, 2, 3."""
 
     known: tuple[int, ...]
-    """The old values in ascending order."""
+    """The old values in ascending order; the value to ignore is the last, as nnU-Net demands."""
+    ignore: int | None = None
+    """The old value to ignore, if the labels hold it."""
 
     @classmethod
-    def of(cls, regions: Sequence[Region]) -> "LabelNumbering":
+    def of(cls, regions: Sequence[Region], ignore: int | None = None) -> "LabelNumbering":
         """The numbering of all values that a label or a predicted mask may hold."""
         known: set[int] = set()
         for region in regions:
             known.update(region.values)
             known.add(region.paint)
-        return cls(tuple(sorted(known)))
+        values = sorted(known - {ignore})
+        if ignore is not None:
+            values.append(ignore)
+        return cls(tuple(values), ignore)
 
     def number(self, value: int) -> int:
         """The new value of an old one."""
@@ -76,7 +83,8 @@ class LabelNumbering:
         for region in task.regions:
             values = tuple(self.number(value) for value in region.values)
             regions.append(Region(region.name, values, self.number(region.paint)))
-        return Task(task.channels, tuple(regions))
+        ignore = None if self.ignore is None else self.number(self.ignore)
+        return Task(task.channels, tuple(regions), ignore)
 
     def label(self, voxels: np.ndarray) -> UInt[np.ndarray, "X Y Z"]:
         """A label map in the new values; 0 stays 0."""
@@ -104,7 +112,7 @@ def export_nnunet(directory: Path, folder: Path, accept: float = ACCEPT) -> Path
             "restore the data of the training."
         )
     cases = training_cases(directory, dataset)
-    numbering = LabelNumbering.of(task.regions)
+    numbering = LabelNumbering.of(task.regions, _value_to_ignore(cases.labelled, task))
     with new_folder(folder) as draft:
         _write_labelled(draft, cases.labelled, task, numbering)
         decisions = _write_pseudo_labelled(draft, cases.unlabelled, predictor, numbering, accept)
@@ -124,6 +132,14 @@ def export_nnunet(directory: Path, folder: Path, accept: float = ACCEPT) -> Path
         f"pseudo-labels are in {folder}"
     )
     return folder
+
+
+def _value_to_ignore(cases: Sequence[Case], task: Task) -> int | None:
+    """The value of ignored voxels, if any of these labels has some."""
+    for case in cases:
+        if case.label and ignored_voxels(read_image(case.label), task) is not None:
+            return task.ignored_value
+    return None
 
 
 def training_cases(directory: Path, dataset: Dataset) -> TrainingCases:

@@ -10,12 +10,13 @@ from torch import Tensor
 
 from segpl import __version__
 from segpl.exporting.documentation import describe_preparation
+from segpl.exporting.model_card import CARD_FILE, model_card
 from segpl.exporting.output_paths import check_new_file
 from segpl.exporting.substitutes import ONNX, tracing
 from segpl.exporting.trained import Trained, prediction_module, read_trained
 from segpl.exporting.verification import tracing_example, verify
 from segpl.foundation.errors import UserError
-from segpl.foundation.files import write_bytes
+from segpl.foundation.files import write_bytes, write_text
 from segpl.foundation.named import plain
 from segpl.foundation.progress import console
 
@@ -37,11 +38,14 @@ def export_onnx(directory: Path, file: Path) -> Path:
     """Write the run's prediction for any number of windows of its patch size, and return `file`."""
     _require_onnx()
     trained = read_trained(directory)
+    card = file.with_name(f"{file.stem}-{CARD_FILE}")
     check_new_file(file)
+    check_new_file(card)
     model = onnx_model(trained)
     content = model.SerializeToString()
     difference = _verify_in_onnxruntime(trained, content)
     write_bytes(file, content)
+    write_text(card, model_card(trained, file.stem))
     console.print(f"onnxruntime agrees with PyTorch to {difference:.1g}.")
     return file
 

@@ -19,6 +19,7 @@ class Trained(NamedTuple):
     run: Run
     task: Task
     model: nn.Module
+    directory: Path
 
     @property
     def outputs(self) -> list[str]:
@@ -33,7 +34,7 @@ def read_trained(directory: Path) -> Trained:
     """Read a run directory; the weights need no gradient."""
     run = read_run(directory)
     model = load_model(directory, run).requires_grad_(False)
-    return Trained(run, read_task(directory), model)
+    return Trained(run, read_task(directory), model, directory)
 
 
 class PredictionModule(nn.Module):

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from importlib.resources import files
@@ -17,17 +17,22 @@ from segpl.foundation.files import write_text
 PACKAGES = ("segpl", "torch", "lightning", "monai", "numpy", "nibabel")
 
 
-def write_provenance(file: Path, data: Path, equivalent: Sequence[str]) -> None:
+def write_provenance(
+    file: Path,
+    data: Path,
+    equivalent: Sequence[str],
+    further: Mapping[str, Any] | None = None,
+) -> None:
     """Append an entry to the provenance file of a run; a resumed run has several entries.
 
     `equivalent` is the command that repeats the run; it is recorded when a Python program and not
-    the command line made the run.
+    the command line made the run. `further` values are recorded in the entry too.
     """
     entries = []
     if file.is_file():
         entries = json.loads(file.read_text(encoding="utf-8"))
     command = current_command() or list(equivalent)
-    entries.append(_entry(command, data))
+    entries.append(_entry(command, data) | dict(further or {}))
     write_text(file, json.dumps(entries, indent=2) + "\n")
 
 

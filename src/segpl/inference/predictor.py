@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from segpl.data.cases import Case, Task
+from segpl.data.formats import stores_geometry
 from segpl.data.frames import Frame
 from segpl.data.inputs import find_cases
 from segpl.data.memory import from_memory
@@ -27,6 +28,7 @@ from segpl.foundation.errors import UserError
 from segpl.inference.levels import empty_levels, resample_levels, to_levels
 from segpl.inference.maps import ScanMaps
 from segpl.inference.model import load_model
+from segpl.inference.pictures import choose_slices
 from segpl.inference.result import Prediction, prediction_of
 from segpl.inference.temperature import apply_temperature
 from segpl.inference.windows import Window, predict_slabs, slabs
@@ -70,7 +72,7 @@ class Member(NamedTuple):
         return self.run.method.predict(self.model, x, samples)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Predictor:
     """A trained network with the preparation of its scans, or an ensemble of several.
 
@@ -95,6 +97,15 @@ class Predictor:
     others: tuple[Member, ...] = ()
     """The further members of an ensemble."""
 
+    def __repr__(self) -> str:
+        runs = f", {len(self.members)} runs together" if self.others else ""
+        channels = ", ".join(self.task.channels)
+        regions = ", ".join(region.name for region in self.task.regions)
+        return (
+            f"<Predictor {self.run.method.name()}{runs}: from {channels} to {regions}, "
+            f"on {self.device}>"
+        )
+
     @property
     def members(self) -> tuple[Member, ...]:
         """All models that predict, with their runs."""
@@ -116,10 +127,10 @@ class Predictor:
         """The prediction for one scan, in the scan's own geometry.
 
         The image is a file, a DICOM folder or a folder with the files of one case's channels; an
-        array of [X, Y, Z] or [C, X, Y, Z] in the orientation of the training images, with its
-        `spacing` in mm; or an image of nibabel or SimpleITK. The mask is where the mean of the
-        `samples` exceeds 1/2, and two or more have a variance. A temperature above 1 makes the
-        probabilities and every sample less confident, below 1 more.
+        array of [X, Y, Z] or [C, X, Y, Z] in the orientation of the training images, for which
+        `spacing` in mm is required; or an image of nibabel or SimpleITK. The mask is where the mean
+        of the `samples` exceeds 1/2, and two or more have a variance. A temperature above 1 makes
+        the probabilities and every sample less confident, below 1 more.
         """
         scan = self._read_scan(image, spacing)
         return self._predict_scan(scan, MapOptions(samples, (temperature,)))
@@ -129,13 +140,18 @@ class Predictor:
         return self._predict_scan(read_scan(case.unlabelled()), MapOptions())
 
     def _predict_scan(self, scan: Scan, options: MapOptions) -> Prediction:
-        x, _, frame = self.prepare(scan)
+        prepared = self.prepare(scan)
+        x = prepared.x
+        frame = prepared.frame
+        del prepared
         maps = self.maps(x, options)
+        slices = choose_slices(x, maps.mask_levels, frame)
         del x  # takes as much memory as all maps together
-        return prediction_of(to_scan_grid(maps, frame), self.task.regions, frame)
+        return prediction_of(to_scan_grid(maps, frame), self.task.regions, frame, slices)
 
     def prepare(self, scan: Scan) -> Prepared:
         """Prepare a scan as the training images were; an error if it cannot fit the network."""
+        self._check_spacing(scan)
         prepared = prepare(scan, self.task, self.run.preparation)
         axes = len(self.run.patch)
         if 1 in prepared.frame.reoriented_shape[:axes]:
@@ -145,6 +161,20 @@ class Predictor:
             file = scan.images[0].file
             raise UserError(f"{file} {problem}: give scans like those that it was trained on.")
         return prepared
+
+    def _check_spacing(self, scan: Scan) -> None:
+        """Refuse a file of unknown spacing if the network needs scans of a certain one.
+
+        Training images of unknown spacing have no orientation either.
+        """
+        file = scan.images[0].file
+        needs_spacing = self.run.spacing is not None and self.run.orientation is not None
+        is_file = not scan.is_oriented and file.suffix != ""
+        if needs_spacing and is_file and not stores_geometry(file):
+            raise UserError(
+                f"{file} stores no spacing, but the run was trained on scans that do: "
+                "convert it to NIfTI or NRRD with its spacing."
+            )
 
     def maps(
         self,

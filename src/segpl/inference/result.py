@@ -1,5 +1,7 @@
 """The prediction for one scan, in the geometry of that scan."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,15 +14,17 @@ from segpl.data.cases import Region
 from segpl.data.formats.image import spacing
 from segpl.data.frames import Frame
 from segpl.data.saving import save_nifti
+from segpl.foundation.html import html_picture, html_table
 from segpl.inference.label_map import label_map
 from segpl.inference.levels import ENTROPY, FULL, LevelMaps, to_levels
 from segpl.inference.maps import ScanMaps
 from segpl.inference.numbers import RegionNumbers, region_numbers
+from segpl.inference.pictures import Picture, Slice, draw_overview, png_bytes
 
 FloatMaps = Float32[np.ndarray, "K X Y Z"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Prediction:
     """A mask with its probabilities and their uncertainty; K regions in the order of `regions`.
 
@@ -37,6 +41,28 @@ class Prediction:
     """Variance between the samples in steps of 1/4/65535; none without samples."""
     regions: tuple[Region, ...]
     frame: Frame
+    slices: tuple[Slice, ...] = ()
+    """Those of the overview picture; none if it was not asked for."""
+
+    def __repr__(self) -> str:
+        shape = " x ".join(str(size) for size in self.mask.shape)
+        volumes = [f"{name} {volume:.3g} ml" for name, volume in self.volumes_ml.items()]
+        return f"<Prediction of {shape} voxels: {', '.join(volumes)}>"
+
+    def picture(self) -> Picture:
+        """An overview: a few slices with the outlines of the regions."""
+        return draw_overview(self.slices, self.regions)
+
+    def _repr_html_(self) -> str:
+        """The overview and the numbers, for a notebook."""
+        rows = []
+        for name, numbers in self.numbers.items():
+            dice = "–" if math.isnan(numbers.expected_dice) else f"{numbers.expected_dice:.2f}"
+            interval = f"{numbers.volume_low_ml:.3g} to {numbers.volume_high_ml:.3g}"
+            rows.append([name, dice, f"{numbers.volume_ml:.3g}", interval])
+        titles = ["region", "expected Dice", "volume, ml", "90 % interval, ml"]
+        picture = html_picture(png_bytes(self.picture())) if self.slices else ""
+        return picture + html_table(titles, rows)
 
     @property
     def affine(self) -> Float[np.ndarray, "4 4"]:
@@ -108,8 +134,9 @@ def prediction_of(
     maps: ScanMaps,
     regions: tuple[Region, ...],
     frame: Frame,
+    slices: Sequence[Slice] = (),
 ) -> Prediction:
-    """The prediction from maps on the scan's grid."""
+    """The prediction from maps on the scan's grid, with the slices of its overview picture."""
     return Prediction(
         mask=label_map(maps.mask_levels, regions),
         levels=maps.probability(),
@@ -117,6 +144,7 @@ def prediction_of(
         variance_levels=maps.variance_levels,
         regions=regions,
         frame=frame,
+        slices=tuple(slices),
     )
 
 

@@ -138,7 +138,7 @@ class SemiSupervised(Method):
     def labelled_losses(self, network: nn.Module, batch: Batch) -> Losses:
         """L_L of Eq. 3 alone, for the steps before unlabelled images count."""
         p_l = network(batch.x_l).sigmoid()
-        return Losses({"labelled": self.segmentation_loss(p_l, batch.y_l)})
+        return Losses({"labelled": self.segmentation_loss(p_l, batch.y_l, batch.counted_l)})
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,14 @@ from pydantic import NonNegativeFloat
 from torch import nn
 
 from segpl.em.average import average_over_time
-from segpl.em.exchange import Sides, draw_boxes, exchange, invert_half, partner_indices
+from segpl.em.exchange import (
+    Sides,
+    counted_part,
+    draw_boxes,
+    exchange,
+    invert_half,
+    partner_indices,
+)
 from segpl.em.label_shapes import keep_largest
 from segpl.em.pseudo_labels import pseudo_label
 from segpl.em.tensors import Images, Labels
@@ -67,9 +74,10 @@ class BCP(SemiSupervised):
         x = exchange(batch.x_l[partner], batch.x_u, is_true)
         y = exchange(batch.y_l[partner], y_u, is_true)
 
+        counts_as_true = counted_part(is_true, batch.ignored_l, partner)
         p = student(x).sigmoid()
         terms = {
-            "labelled": self.segmentation_loss(p, y, where=is_true),
+            "labelled": self.segmentation_loss(p, y, where=counts_as_true),
             "unlabelled": alpha * self.segmentation_loss(p, y, where=1 - is_true),
         }
         return Losses(terms, y_u)

@@ -78,7 +78,7 @@ class CCT(SemiSupervised):
             squared_differences.append(mse_loss(p_auxiliary, target))
 
         terms = {
-            "labelled": self.segmentation_loss(p_l, batch.y_l),
+            "labelled": self.segmentation_loss(p_l, batch.y_l, batch.counted_l),
             "unlabelled": alpha * torch.stack(squared_differences).mean(),
         }
         return Losses(terms, y_u=pseudo_label(target, 0.5))

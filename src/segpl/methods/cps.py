@@ -46,8 +46,8 @@ class CPS(SemiSupervised):
         y_2 = pseudo_label(p_2, 0.5)
 
         labelled = len(batch.x_l)
-        loss_1 = self.segmentation_loss(p_1[:labelled], batch.y_l)
-        loss_2 = self.segmentation_loss(p_2[:labelled], batch.y_l)
+        loss_1 = self.segmentation_loss(p_1[:labelled], batch.y_l, batch.counted_l)
+        loss_2 = self.segmentation_loss(p_2[:labelled], batch.y_l, batch.counted_l)
         terms = {
             "labelled": loss_1 + loss_2,
             "first": alpha * self.segmentation_loss(p_1, y_2),

@@ -58,7 +58,7 @@ class FixMatch(SemiSupervised):
         where = view.label(is_sure.to(p_weak))
 
         terms = {
-            "labelled": self.segmentation_loss(p_l, batch.y_l),
+            "labelled": self.segmentation_loss(p_l, batch.y_l, batch.counted_l),
             "unlabelled": alpha * self.segmentation_loss(p_strong, y_strong, where),
         }
         return Losses(terms, y_u)

@@ -65,7 +65,7 @@ class MeanTeacher(SemiSupervised):
         p_l, p_u = batch.split(p)
 
         terms = {
-            "labelled": self.segmentation_loss(p_l, batch.y_l),
+            "labelled": self.segmentation_loss(p_l, batch.y_l, batch.counted_l),
             "unlabelled": alpha * mse_loss(p_u, target),
         }
         return Losses(terms, y_u=pseudo_label(target, 0.5))

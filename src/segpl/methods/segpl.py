@@ -26,7 +26,7 @@ class SegPL(SemiSupervised):
 
         # M-step (Eq. 3)
         terms = {
-            "labelled": self.segmentation_loss(p_l, batch.y_l),
+            "labelled": self.segmentation_loss(p_l, batch.y_l, batch.counted_l),
             "unlabelled": alpha * self.segmentation_loss(p_u, y_u),
         }
         return Losses(terms, y_u)

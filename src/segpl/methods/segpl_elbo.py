@@ -70,7 +70,7 @@ class SegPLElbo(Thresholded):
         # Eq. 7, whose gradient reaches phi alone
         if self.evidence == "labelled":
             posterior_l = self.posterior(model, features[: len(p_l)], p_l.detach())
-            expected_loss = posterior_l.expected_label_loss(p_l, batch.y_l).mean()
+            expected_loss = posterior_l.expected_label_loss(p_l, batch.y_l, batch.counted_l).mean()
             kl = posterior_l.kl.mean()
         else:
             expected_loss = posterior.expected_loss(p_u, self.bound.objective).mean()
@@ -78,7 +78,7 @@ class SegPLElbo(Thresholded):
 
         # M-step: the first two terms train theta (Eq. 3), the last two train phi (Eq. 7)
         terms = {
-            "labelled": self.segmentation_loss(p_l, batch.y_l),
+            "labelled": self.segmentation_loss(p_l, batch.y_l, batch.counted_l),
             "unlabelled": alpha * self.segmentation_loss(p_u, y_u),
             "evidence": expected_loss,
             "kl": self.kl_weight * kl,

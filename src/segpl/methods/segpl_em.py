@@ -13,6 +13,7 @@ from segpl.em.average import average_over_time
 from segpl.em.exchange import (
     Sides,
     choose_images,
+    counted_part,
     draw_boxes,
     exchange,
     invert_half,
@@ -53,7 +54,7 @@ class Mixed(NamedTuple):
     y: Float[Tensor, "U K *space"]
     """Their labels: pseudo-labels in part, true labels in part."""
     is_true: Float[Tensor, "U 1 *space"]
-    """1 where the label is a true one."""
+    """1 where the label is a true one that counts."""
     is_pseudo: Float[Tensor, "U K *space"]
     """1 where it is a confident pseudo-label."""
 
@@ -140,7 +141,7 @@ class SegPLEM(Thresholded):
         p_l, p_m = batch.split(theta(x).sigmoid())
         voxel_weights = mixed.is_true + alpha * mixed.is_pseudo
         terms = {
-            "labelled": self.segmentation_loss(p_l, batch.y_l),
+            "labelled": self.segmentation_loss(p_l, batch.y_l, batch.counted_l),
             "mixed": self.segmentation_loss(p_m, mixed.y, where=voxel_weights),
             "kl": self.kl_weight * e_step.posterior.kl.mean(),
         }
@@ -169,7 +170,7 @@ class SegPLEM(Thresholded):
         sizes: SizeMatch = model["sizes"]
         # Pseudo-labels that are only looked at, without learning from them, change no mean.
         if torch.is_grad_enabled():
-            sizes.update(torch.cat([batch.y_l, batch.y_p]), p_u)
+            sizes.update(batch.counted_labels, p_u)
         return sizes.threshold().expand(p_u.shape[:2])
 
     def _mix(self, batch: Batch, e_step: EStep) -> Mixed:
@@ -182,7 +183,7 @@ class SegPLEM(Thresholded):
         return Mixed(
             x=exchange(batch.x_p[partner], view.image(batch.x_u), is_true),
             y=exchange(batch.y_p[partner], view.label(e_step.y_u), is_true),
-            is_true=is_true,
+            is_true=counted_part(is_true, batch.ignored_p, partner),
             is_pseudo=(1 - is_true) * view.label(e_step.is_sure),
         )
 

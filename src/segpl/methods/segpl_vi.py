@@ -31,7 +31,7 @@ class SegPLVI(Thresholded):
 
         # M-step (Eq. 8)
         terms = {
-            "labelled": self.segmentation_loss(p_l, batch.y_l),
+            "labelled": self.segmentation_loss(p_l, batch.y_l, batch.counted_l),
             "unlabelled": alpha * self.segmentation_loss(p_u, y_u),
             "kl": self.kl_weight * posterior.kl.mean(),
         }

@@ -84,7 +84,7 @@ class SelfLoop(SemiSupervised):
         p_l, p_u = batch.split(p)
         uncertainty = self._self_loop_uncertainty(model, batch)
         terms = {
-            "labelled": self.segmentation_loss(p_l, batch.y_l),
+            "labelled": self.segmentation_loss(p_l, batch.y_l, batch.counted_l),
             "unlabelled": alpha * self.segmentation_loss(p_u, uncertainty),
             "jigsaw": self.jigsaw * puzzle_loss,
         }

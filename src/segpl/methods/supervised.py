@@ -13,4 +13,4 @@ class Supervised(Method):
     def losses(self, model: Model, batch: Batch, progress: float) -> Losses:
         """L_L = f(theta(x_l), y_l)."""
         p_l = model(batch.x_l).sigmoid()
-        return Losses({"labelled": self.segmentation_loss(p_l, batch.y_l)})
+        return Losses({"labelled": self.segmentation_loss(p_l, batch.y_l, batch.counted_l)})

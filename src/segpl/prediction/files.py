@@ -11,6 +11,7 @@ import torch
 from segpl.data.cases import Case
 from segpl.data.frames import Frame
 from segpl.data.inputs import find_cases
+from segpl.data.likeness import Likeness, TrainingStatistics, read_statistics, scan_statistics
 from segpl.data.preparation import Prepared
 from segpl.data.scans import read_scan
 from segpl.foundation.errors import UserError
@@ -18,12 +19,15 @@ from segpl.foundation.files import remove_drafts
 from segpl.foundation.locks import exclusive_use
 from segpl.foundation.progress import console, track
 from segpl.inference.maps import ScanMaps
+from segpl.inference.pictures import Slice, choose_slices, draw_overview
 from segpl.inference.predictor import MapOptions, Predictor, load, to_scan_grid
 from segpl.inference.result import prediction_of
 from segpl.prediction.output_folder import OutputFolder
 from segpl.prediction.pipeline import run_pipeline
 from segpl.prediction.request import Request
+from segpl.prediction.slicer import write_colour_table
 from segpl.prediction.table import CaseTable
+from segpl.rundir import run_directories
 
 T = TypeVar("T")
 
@@ -35,6 +39,10 @@ class NetworkMaps(NamedTuple):
 
     maps: ScanMaps
     frame: Frame
+    likeness: Likeness | None
+    """How far the scan is from the training scans; None if that is not known."""
+    slices: list[Slice]
+    """Those of the overview picture."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +54,8 @@ class ScanSteps:
     table: CaseTable
     cases: Sequence[Case]
     """All scans that are predicted, for the numbers in the progress bar."""
+    training_statistics: Sequence[TrainingStatistics] = ()
+    """Those of the runs that have recorded them."""
 
     def read(self, case: Case) -> Prepared:
         """Read the files of a scan, and prepare it for the network."""
@@ -64,7 +74,18 @@ class ScanSteps:
         options = MapOptions(request.samples, (request.temperature,))
         with _explain_out_of_memory(case):
             maps = self.predictor.maps(prepared.x, options, show_progress)
-        return NetworkMaps(maps, prepared.frame)
+        slices = choose_slices(prepared.x, maps.mask_levels, prepared.frame)
+        return NetworkMaps(maps, prepared.frame, self._likeness(prepared), slices)
+
+    def _likeness(self, prepared: Prepared) -> Likeness | None:
+        """How far a scan is from the training scans of the run that knows most like it."""
+        statistics = scan_statistics(prepared.x, self.predictor.task.channels)
+        likenesses = []
+        for training_statistics in self.training_statistics:
+            likeness = training_statistics.likeness(statistics)
+            if likeness is not None:
+                likenesses.append(likeness)
+        return min(likenesses, default=None)
 
     def write(self, case: Case, network_maps: NetworkMaps) -> None:
         """Write the maps, the numbers and the mask in the geometry of the scan."""
@@ -73,7 +94,9 @@ class ScanSteps:
             maps = to_scan_grid(network_maps.maps, frame)
             prediction = prediction_of(maps, self.predictor.task.regions, frame)
             self.output.write_maps(case, prediction)
-            self.table.add(case.name, prediction.numbers)
+            picture = draw_overview(network_maps.slices, self.predictor.task.regions)
+            self.output.write_picture(case, picture)
+            self.table.add(case.name, prediction.numbers, network_maps.likeness)
             self.output.write_mask(case, prediction)
 
 
@@ -134,12 +157,13 @@ def _predict_cases(
 ) -> Path:
     output = OutputFolder(request)
     output.begin(directory, cases)
+    write_colour_table(request.out, predictor.task.regions)
     waiting = [case for case in cases if not output.is_done(case)]
     done = len(cases) - len(waiting)
     if done > 0:
         console.print(f"{done} of {len(cases)} scans were predicted before: {request.out}")
     table = CaseTable(request.out / TABLE_FILE)
-    steps = ScanSteps(predictor, output, table, waiting)
+    steps = ScanSteps(predictor, output, table, waiting, _training_statistics(directory))
     errors = []
     for _, error in run_pipeline(waiting, steps.read, steps.predict, steps.write):
         if error is not None:
@@ -147,6 +171,12 @@ def _predict_cases(
     if errors:
         raise _failure(errors, len(waiting), request.out)
     return table.file
+
+
+def _training_statistics(directory: Path) -> list[TrainingStatistics]:
+    """What the runs have recorded of their training scans."""
+    recorded = [read_statistics(run) for run in run_directories(directory)]
+    return [statistics for statistics in recorded if statistics is not None]
 
 
 def _failure(errors: Sequence[str], scans: int, out: Path) -> UserError:

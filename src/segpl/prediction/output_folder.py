@@ -14,11 +14,17 @@ from segpl.data.saving import NIFTI, same_format
 from segpl.foundation.errors import UserError
 from segpl.foundation.files import file_name
 from segpl.foundation.plain_files import read_json_object
+from segpl.inference.pictures import Picture, save_picture
 from segpl.inference.result import Prediction
 from segpl.prediction.dicom import is_complete_seg, save_dicom_seg
 from segpl.prediction.request import Request
+from segpl.prediction.slicer import save_segmentation
 from segpl.rundir import WEIGHTS_FILE, run_directories, write_json
 
+SEGMENTATION = ".seg.nrrd"
+"""The ending by which 3D Slicer knows a segmentation."""
+PICTURES_FOLDER = "pictures"
+"""Folder of the overview pictures, which have the names of the masks."""
 RECORD_FILE = "prediction.json"
 """Which run, settings and scans the masks of the folder belong to."""
 
@@ -116,11 +122,18 @@ class OutputFolder:
         for name, file in self._map_files(case).items():
             writers[name](file)
 
+    def write_picture(self, case: Case, picture: Picture) -> None:
+        """Write the overview picture."""
+        save_picture(self.request.out / PICTURES_FOLDER / f"{file_name(case.name)}.png", picture)
+
     def write_mask(self, case: Case, prediction: Prediction) -> None:
         """Write the mask. It comes last, because a mask means that the case is done."""
         scan = case.images[0]
         if self.request.format == "dicom-seg":
             save_dicom_seg(self._mask_file(case, ".dcm"), scan, prediction)
+            return
+        if self.request.format == "seg-nrrd":
+            save_segmentation(self._mask_file(case, SEGMENTATION), prediction)
             return
         ending, save = NIFTI
         if self.request.format == "same":
@@ -142,6 +155,8 @@ class OutputFolder:
         endings = {NIFTI[0]}
         if self.request.format == "dicom-seg":
             endings = {".dcm"}
+        elif self.request.format == "seg-nrrd":
+            endings = {SEGMENTATION}
         elif self.request.format == "same":
             of_picture, _ = same_format(case.images[0], slices=1)
             of_volume, _ = same_format(case.images[0], slices=2)

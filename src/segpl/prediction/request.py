@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+MaskFormat = Literal["nifti", "same", "dicom-seg", "seg-nrrd"]
+
 
 @dataclass(frozen=True)
 class Request:
@@ -17,8 +19,9 @@ class Request:
     """Above 1 probabilities and samples are less confident, below 1 more."""
     probabilities: bool = False
     """Whether probabilities are written without samples too."""
-    format: Literal["nifti", "same", "dicom-seg"] = "nifti"
-    """The format of the masks: NIfTI, that of the scan if segpl can write it, or DICOM-SEG."""
+    format: MaskFormat = "nifti"
+    """The format of the masks: NIfTI, that of the scan if segpl can write it, DICOM-SEG, or
+    3D Slicer's."""
     members: int = 1
     """Runs that predict together."""
 

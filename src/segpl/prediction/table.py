@@ -4,13 +4,17 @@ import csv
 import math
 from pathlib import Path
 
+from segpl.data.likeness import Likeness
 from segpl.foundation.errors import UserError
 from segpl.foundation.tables import unescaped, write_rows
 from segpl.inference.numbers import RegionNumbers
+from segpl.prediction.flags import reason_to_check
 
 CaseAndRegion = tuple[str, str]
 
-COLUMNS = ("case", "region", *RegionNumbers._fields)
+COLUMNS = ("case", "region", *RegionNumbers._fields, "unlike_training", "check")
+"""`unlike_training` is the distance from the training scans in standard deviations, and `check`
+says why somebody should look at the prediction."""
 
 
 class CaseTable:
@@ -31,12 +35,19 @@ class CaseTable:
                 row["region"] = unescaped(row["region"])
                 self.rows[row["case"], row["region"]] = row
 
-    def add(self, case: str, numbers_by_region: dict[str, RegionNumbers]) -> None:
+    def add(
+        self,
+        case: str,
+        numbers_by_region: dict[str, RegionNumbers],
+        likeness: Likeness | None,
+    ) -> None:
         """Add the numbers of a case, and write the file."""
         for region, numbers in numbers_by_region.items():
             row = {"case": case, "region": region}
             for name, value in numbers._asdict().items():
                 row[name] = _cell(value)
+            row["unlike_training"] = "" if likeness is None else _cell(likeness.distance)
+            row["check"] = reason_to_check(numbers, likeness)
             self.rows[case, region] = row
         self._write()
 

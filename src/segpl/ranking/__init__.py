@@ -39,11 +39,15 @@ def rank(
     count: int | None = None,
     order: OrderName = "diverse",
     samples: int = 1,
+    show: bool = True,
 ) -> Path:
-    """Rank the scans in `inputs`, or the run's own unlabelled ones; print and return `rank.csv`."""
+    """Rank the scans in `inputs`, or the run's own unlabelled ones, and return `rank.csv`.
+
+    With `show`, the ranking is printed too.
+    """
     file = out or directory / RANK_FILE
     result = make_ranking(directory, inputs, file, count, order, samples)
-    if result.ranking:
+    if result.ranking and show:
         print_ranking(result.ranking, count)
     if result.failed:
         raise _failure(result.failed, result.scans, file)

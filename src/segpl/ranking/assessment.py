@@ -41,7 +41,9 @@ def assess(
     view is made.
     """
     scan = read_scan(case.unlabelled())
-    x, _, frame = predictor.prepare(scan)
+    prepared = predictor.prepare(scan)
+    x = prepared.x
+    frame = prepared.frame
     regions = predictor.task.regions
     with recorded_features(predictor.networks) as features:
         maps = predictor.maps(x, MapOptions(samples))

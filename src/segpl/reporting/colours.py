@@ -1,4 +1,5 @@
-"""The colours of regions, the same in every figure."""
+"""The colours of regions, for figures."""
 
-COLOURS = ("#d62728", "#2ca02c", "#1f77b4", "#ff7f0e", "#9467bd")
-"""Red for the whole tumour, green for its core, blue for the enhancing core, as in the paper."""
+from segpl.foundation.colours import COLOURS
+
+__all__ = ["COLOURS"]

@@ -40,9 +40,22 @@ def print_comparison(folders: Sequence[Path], baseline: str) -> None:
     for sentence in [*sentences, *_notes(material)]:
         console.print(sentence, highlight=False, markup=False)
     console.print()
-    print_table(tests_table(answers, material.images, baseline))
-    print_table(sizes_table(material.images))
-    print_table(uncertainty_table(uncertainty(material.runs)))
+    for table in _tables(material, answers, baseline):
+        print_table(table)
+
+
+def comparison_tables(folders: Sequence[Path], baseline: str) -> list[Table]:
+    """What the verdicts are based on: the tests, the scores by size, and calibration."""
+    material, _ = _scored_material(folders, baseline)
+    return _tables(material, _verdicts(material, baseline), baseline)
+
+
+def _tables(material: Material, answers: Sequence[Verdict], baseline: str) -> list[Table]:
+    return [
+        tests_table(answers, material.images, baseline),
+        sizes_table(material.images),
+        uncertainty_table(uncertainty(material.runs)),
+    ]
 
 
 def comparison_record(folders: Sequence[Path], baseline: str) -> dict[str, Any]:

@@ -24,11 +24,11 @@ class Metric(NamedTuple):
 
 METRICS = {
     "iou": Metric("IoU %", 100, 1, Better.HIGHER),
-    "mean_iou": Metric("mean IoU with background %", 100, 1, Better.HIGHER),
     "dice": Metric("Dice %", 100, 1, Better.HIGHER),
+    "mean_iou": Metric("mean IoU with background %", 100, 1, Better.HIGHER),
+    "volume_error": Metric("volume error ml", 1, 2, Better.LOWER),
     "surface_dice": Metric("surface Dice %", 100, 1, Better.HIGHER),
     "hd95": Metric("HD95 mm", 1, 1, Better.LOWER),
-    "volume_error": Metric("volume error ml", 1, 2, Better.LOWER),
     "brier": Metric("Brier", 1, 4, Better.LOWER),
     "ece": Metric("ECE %", 100, 2, Better.LOWER),
     "nll": Metric("NLL", 1, 4, Better.LOWER),

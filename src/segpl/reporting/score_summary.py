@@ -46,15 +46,23 @@ def summary(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def print_summary(scores: pd.DataFrame) -> None:
-    """Print the IoU by region for every shift, then the other scores of the clean images."""
+    """Print the tables of `summary_tables`, and how many scores are undefined."""
+    for table in summary_tables(scores):
+        print_table(table)
+    _print_undefined(scores)
+
+
+def summary_tables(scores: pd.DataFrame) -> list[Table]:
+    """The IoU by region for every shift, then the other scores of the clean images."""
     rows = summary(scores)
+    tables = []
     iou = rows[rows["metric"] == "iou"]
     if len(iou):
-        print_table(_iou_table(iou, list(scores["region"].unique())))
+        tables.append(_iou_table(iou, list(scores["region"].unique())))
     is_clean_mean = (rows["shift"] == "clean") & (rows["region"] == "mean")
     is_other_metric = rows["metric"].isin(OTHER_METRICS)
-    print_table(_metric_table(rows[is_clean_mean & is_other_metric]))
-    _print_undefined(scores)
+    tables.append(_metric_table(rows[is_clean_mean & is_other_metric]))
+    return tables
 
 
 def _print_undefined(scores: pd.DataFrame) -> None:

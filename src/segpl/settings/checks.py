@@ -122,3 +122,16 @@ def check_centre_crop(centre_crop: Sequence[int] | None) -> None:
             "two 8 or more.",
             where=("centre_crop",),
         )
+
+
+def check_split(has_file: bool, fold: int | None, test: int | None) -> None:
+    """A fold is one of a split file, which also names the test subjects."""
+    if fold is not None and not has_file:
+        raise UserError(
+            f"fold is {fold}, but no file lists folds: add --set split=FILE.", where=("fold",)
+        )
+    if has_file and test is not None:
+        raise UserError(
+            f"test is {test}, but the split file names the test subjects: leave out one of them.",
+            where=("test",),
+        )

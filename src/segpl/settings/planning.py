@@ -20,6 +20,8 @@ from segpl.settings.subjects import training_cases_of
 
 METHOD_SETTINGS = ("single_component", "match_size", "nested", "mirror")
 """Settings that are planned for those methods that have them."""
+OTHER_PATHS = ("split", "start_from")
+"""Settings that are paths beside the data: they are made absolute, so a run can be resumed."""
 PLACEHOLDERS: dict[str, Any] = {
     "steps": 1,
     "learning_rate": 1.0,
@@ -106,6 +108,9 @@ def finish_run(
     values |= settings
     values["method"] = method
     values["data"] = str(draft.data)
+    for key in OTHER_PATHS:
+        if values.get(key) is not None:
+            values[key] = str(Path(values[key]).resolve())
     values["why"] = _reasons(settings, suggestions) | method_reasons
     return run_from(values, source)
 

@@ -61,6 +61,19 @@ class Run:
 
     A quarter by default.
     """
+    split: Path | None = None
+    """A file that names the subjects to learn from, to validate and to test on, or folds of them.
+
+    See docs/data.md. By default the seed draws them.
+    """
+    fold: NonNegativeInt | None = None
+    """Which of the folds in `split` is tested on, counted from 0; the others are learnt from."""
+    start_from: Path | None = None
+    """A trained run whose weights are the first ones, as with `--from`. By default they are drawn.
+
+    The two runs have the same method, network, channels and regions. No subject that the earlier
+    run has seen is tested on.
+    """
     grade: Literal["HGG", "LGG"] | None = None
     """Use only gliomas of high (HGG) or low grade (LGG).
 
@@ -137,6 +150,7 @@ class Run:
         checks.check_slices(self.slices, self.patch)
         checks.check_crops(self.crops, self.slices)
         checks.check_centre_crop(self.centre_crop)
+        checks.check_split(self.split is not None, self.fold, self.test)
 
     @property
     def preparation(self) -> Preparation:

@@ -5,7 +5,7 @@ from typing import Any
 
 from segpl.methods import DEFAULT, METHODS, PAPER_DEFAULT, PAPER_METHODS
 from segpl.rundir import RUN_FILE
-from segpl.settings.run import read_yaml
+from segpl.settings.run import read_run, read_yaml
 
 PRESETS = Path(__file__).parent / "presets"
 
@@ -18,12 +18,33 @@ def preset_file(name: Path) -> Path:
     return name
 
 
-def initial_settings(directory: Path, resume: bool) -> dict[str, Any]:
-    """The settings of the run in this directory if it is resumed, else the default method."""
+NETWORK_SETTINGS = (
+    "method",
+    "patch",
+    "channels",
+    "strides",
+    "spacing",
+    "window",
+    "orientation",
+    "centre_crop",
+)
+"""What a run takes over from the run whose weights it starts from: network and preparation."""
+
+
+def initial_settings(directory: Path, resume: bool, start_from: Path | None) -> dict[str, Any]:
+    """The settings before the user's own.
+
+    Those of the run in this directory if it is resumed; the network of the run to start from; or
+    the default method.
+    """
     run_file = directory / RUN_FILE
     if resume and run_file.is_file():
         return read_yaml(run_file)
-    return {"method": DEFAULT}
+    if start_from is None:
+        return {"method": DEFAULT}
+    earlier = read_run(start_from).mapping()
+    settings = {name: earlier[name] for name in NETWORK_SETTINGS}
+    return {**settings, "start_from": str(start_from.resolve())}
 
 
 def settings_for_method(settings: Any, name: str | None) -> Any:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from segpl.data.layouts import read_dataset
 from segpl.evaluation.shifts import Shift, parse_shifts
 from segpl.foundation.errors import UserError
+from segpl.foundation.progress import console
 from segpl.rundir import COST_FILE, read_plain, write_json
 from segpl.settings.run import Run
 from segpl.settings.subjects import held_out_cases_of
@@ -56,8 +57,10 @@ def seconds_per_run(
 ) -> dict[str, float]:
     """Seconds of a run by method: its longest finished run or, if there is none, an estimate."""
     seconds = _seconds_of_finished_runs(jobs, evaluation, out)
-    for job in _first_job_of_each_method(jobs):
+    first_jobs = _first_job_of_each_method(jobs)
+    for number, job in enumerate(first_jobs, start=1):
         if job.method not in seconds:
+            console.print(f"Timing {job.method} by two short runs ({number} of {len(first_jobs)})")
             seconds[job.method] = _estimated_seconds(job, evaluation, out, workers)
     return seconds
 

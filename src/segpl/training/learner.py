@@ -31,6 +31,9 @@ from segpl.training.cost import flops
 from segpl.training.guard import Guard, GuardState
 from segpl.training.pseudo_label_health import Reference, health
 
+NO_INFLUENCE = ("why", "data", "split", "start_from")
+"""Reasons, and paths: the files may be moved, and what they hold is compared by itself."""
+
 
 class Learner(lightning.LightningModule):
     """One method that learns from one sequence of steps."""
@@ -73,8 +76,7 @@ class Learner(lightning.LightningModule):
 
     def probe_on_device(self) -> Batch:
         """The same few images at every validation, on the device of the model."""
-        tensors = [tensor.to(self.device) for tensor in self.probe]
-        return Batch(*tensors)
+        return self.probe.to(self.device)
 
     def initial_weights(self) -> dict[str, Tensor]:
         """The weights that the run began with."""
@@ -99,13 +101,13 @@ class Learner(lightning.LightningModule):
             pin_memory=gpu,
         )
 
-    def val_dataloader(self) -> DataLoader[Sequence[Tensor]]:
-        """Image and truth of the validation cases, one whole case after the other.
+    def val_dataloader(self) -> DataLoader[Sequence[Any]]:
+        """Image, truth and ignored voxels of the validation cases, one case after the other.
 
         Lightning skips an empty loader. With `limit_val_batches=0` instead, it would end the first
         epoch of a resumed run after one step.
         """
-        cases = [(volume.x, volume.y) for volume in self.validation]
+        cases = [(volume.x, volume.y, volume.ignored) for volume in self.validation]
         return DataLoader(cases, batch_size=None)  # type: ignore[arg-type]
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
@@ -150,6 +152,8 @@ class Learner(lightning.LightningModule):
             x_p=view_p.image(batch.x_p),
             y_p=view_p.label(batch.y_p),
             x_u=x_u,
+            ignored_l=None if batch.ignored_l is None else view_l.label(batch.ignored_l),
+            ignored_p=None if batch.ignored_p is None else view_p.label(batch.ignored_p),
         )
 
     def _draw_view(self, stream: Stream, step: int, count: int) -> View:
@@ -163,10 +167,13 @@ class Learner(lightning.LightningModule):
         """The batch in which some labelled images show a box of their partner."""
         boxes = draw_boxes(batch.seeds_l, batch.x_l.shape[2:], Sides(*self.run.box))
         boxes = boxes * choose_images(batch.seeds_l, self.run.exchange, like=boxes)
-        return batch._replace(
+        exchanged = batch._replace(
             x_l=exchange(batch.x_p, batch.x_l, boxes),
             y_l=exchange(batch.y_p, batch.y_l, boxes),
         )
+        if batch.ignored_l is None or batch.ignored_p is None:
+            return exchanged
+        return exchanged._replace(ignored_l=exchange(batch.ignored_p, batch.ignored_l, boxes))
 
     def on_train_batch_end(self, *_: object) -> None:
         """Let the method update its averages over time."""
@@ -186,8 +193,7 @@ class Learner(lightning.LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Restore the state of the guard; refuse a run whose settings were changed since."""
-        settings = self._settings()
-        if checkpoint.get("settings", settings) != settings:
+        if "settings" in checkpoint and _given(checkpoint["settings"]) != _given(self._settings()):
             raise UserError(
                 f"{self.directory / RUN_FILE} was changed after the run had begun: give the "
                 "changed file to --config, with another --out."
@@ -197,15 +203,18 @@ class Learner(lightning.LightningModule):
     def _settings(self) -> str:
         """All settings that influence the training, as JSON."""
         settings = self.run.mapping()
-        del settings["why"]
-        del settings["data"]
+        for name in NO_INFLUENCE:
+            del settings[name]
         return json.dumps(settings)
 
-    def validation_step(self, case: Sequence[Tensor], _: int) -> None:
+    def validation_step(self, case: Sequence[Any], _: int) -> None:
         """Foreground IoU of a whole case, averaged over the regions for which it is defined."""
-        x, y = case
+        x, y, ignored = case
         p = predict_volume(self._predict_window, x, self.run.patch)
-        self.case_ious.append(iou(p > 0.5, y.cpu()).nanmean())
+        mask = p > 0.5
+        if ignored is not None:
+            mask = mask & ~ignored.cpu()
+        self.case_ious.append(iou(mask, y.cpu()).nanmean())
 
     def _predict_window(self, x: Images) -> Probabilities:
         """The map whose mask is scored: one sample."""
@@ -225,3 +234,8 @@ class Learner(lightning.LightningModule):
         optimiser = torch.optim.Adam(self.model.parameters(), lr=self.run.learning_rate, fused=True)
         decay = PolynomialLR(optimiser, total_iters=self.run.steps, power=0.9)
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": decay, "interval": "step"}}
+
+
+def _given(settings: str) -> dict[str, Any]:
+    """The settings that have a value: those that later versions added are null in older runs."""
+    return {name: value for name, value in json.loads(settings).items() if value is not None}

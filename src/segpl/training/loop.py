@@ -1,5 +1,6 @@
 """The only training: a run in, a run directory out."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from segpl.data.batches import Steps, join_steps, keep_crops, keep_slices
 from segpl.data.cache import Cache, default_folder
 from segpl.data.cases import Dataset, Task
 from segpl.data.layouts import read_dataset
+from segpl.data.likeness import scan_statistics, summarise, write_statistics
 from segpl.data.preparation import Volume
 from segpl.data.splits import TrainingCases
 from segpl.foundation.files import remove_drafts
@@ -23,10 +25,14 @@ from segpl.settings.subjects import check_unlabelled, training_cases_of
 from segpl.training.checkpoints import recover_last_checkpoint, save_final_weights
 from segpl.training.checks import check_directory, check_processes, check_split, is_recorded
 from segpl.training.facts import write_final_facts, write_initial_facts
+from segpl.training.first_weights import check_earlier_run, initial_model, record_of_earlier_run
 from segpl.training.learner import Learner
 from segpl.training.pseudo_label_health import Reference, reference
 from segpl.training.timing import seconds_of_training
 from segpl.training.trainer import fit
+
+MOST_SCANS = 200
+"""Training scans whose statistics are recorded."""
 
 
 class TrainingVolumes(NamedTuple):
@@ -84,16 +90,20 @@ def _train(
     cases = training_cases_of(run, dataset)
     check_unlabelled(run, cases)
     check_split(run, directory, cases)
+    check_earlier_run(run, dataset.task, directory)
+    console.print("Preparing the scans, or reading them from the cache")
     volumes = _load_volumes(run, cases, dataset.task, cache or Cache(default_folder()))
     if is_first():  # only now: a scan that cannot be read must not leave a run behind
         _write_records(run, cases, dataset.task, directory)
-        _announce(cases, dataset.layout, directory)
+        _announce(run, cases, dataset.layout, directory)
+    console.print("Building the network and timing a step")
     learner = _build_learner(run, volumes, dataset.task, directory)
     if is_first():
         _announce_duration(run, dataset.task, processes)
     fit(learner, directory, processes, watchers)
     if is_first():
         write_final_facts(run, directory, learner.guard_state.actions)
+        _write_statistics(run, volumes, dataset.task, directory)
         save_final_weights(directory, validates=bool(volumes.validation))
     return directory
 
@@ -111,6 +121,18 @@ def _load_volumes(run: Run, cases: TrainingCases, task: Task, cache: Cache) -> T
     return TrainingVolumes(labelled, unlabelled, validation, reference(labels, run.patch))
 
 
+def _write_statistics(run: Run, volumes: TrainingVolumes, task: Task, directory: Path) -> None:
+    """Record what the whole scans look like that training has seen, if there are any."""
+    scans = [*volumes.unlabelled, *volumes.validation]
+    if not run.slices and not run.crops:
+        scans += volumes.labelled
+    if not scans:
+        return
+    step = math.ceil(len(scans) / MOST_SCANS)
+    of_scans = [scan_statistics(volume.x, task.channels) for volume in scans[::step]]
+    write_statistics(directory, summarise(of_scans))
+
+
 def _build_learner(run: Run, volumes: TrainingVolumes, task: Task, directory: Path) -> Learner:
     steps = Steps(
         volumes.labelled,
@@ -123,7 +145,7 @@ def _build_learner(run: Run, volumes: TrainingVolumes, task: Task, directory: Pa
     )
     return Learner(
         run=run,
-        build=lambda: run.build(task),
+        build=lambda: initial_model(run, task),
         steps=join_steps(steps, run.method.batches_per_step),
         validation=volumes.validation,
         reference=volumes.reference,
@@ -142,12 +164,12 @@ def _write_records(run: Run, cases: TrainingCases, task: Task, directory: Path) 
     save_task(directory, task)
     settings = str(directory / RUN_FILE)
     equivalent = ["segpl", "train", str(run.data), "--config", settings, "--out", str(directory)]
-    write_provenance(directory / PROVENANCE_FILE, run.data, equivalent=equivalent)
+    write_provenance(directory / PROVENANCE_FILE, run.data, equivalent, record_of_earlier_run(run))
     write_json(directory / SPLIT_FILE, cases.record())
     write_initial_facts(run, directory)
 
 
-def _announce(cases: TrainingCases, layout: str, directory: Path) -> None:
+def _announce(run: Run, cases: TrainingCases, layout: str, directory: Path) -> None:
     """Tell the user which cases are used for what."""
     labelled = len(cases.labelled)
     unlabelled = len(cases.unlabelled)
@@ -156,6 +178,8 @@ def _announce(cases: TrainingCases, layout: str, directory: Path) -> None:
         f"{layout} data: {labelled} labelled, {unlabelled} unlabelled, {validation} validation "
         f"cases -> {directory}"
     )
+    if run.start_from is not None:
+        console.print(f"The first weights are those of {run.start_from}.")
     if not cases.validation:
         console.print("No validation subjects: the weights of the last step are kept.")
 

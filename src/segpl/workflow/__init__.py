@@ -22,6 +22,7 @@ from segpl.prediction import predict_cases
 from segpl.prediction.request import Request
 from segpl.ranking import make_ranking
 from segpl.reporting.page import write_report
+from segpl.reporting.prediction_sheet import write_prediction_sheet
 from segpl.rundir import RANK_FILE, SCORES_FILE, is_trained
 from segpl.settings.run import Run
 from segpl.training.loop import train
@@ -263,6 +264,7 @@ class _Work:
         """Write the masks; those that exist are skipped."""
         request = Request(self.masks, probabilities=True)
         predict_cases(runs, load(runs), self.to_predict, request)
+        write_prediction_sheet(self.masks)
 
     def _rank(self, method: str) -> None:
         """Rank by the first run of the method: by all it would take as many times as long."""

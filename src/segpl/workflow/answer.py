@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from segpl.foundation.errors import UserError
+from segpl.foundation.html import html_link, html_table
 from segpl.methods import BASELINE
 from segpl.reporting.grammar import plural
 from segpl.reporting.material import Material, gather
@@ -64,7 +66,7 @@ def _verdict(material: Material) -> Verdict:
     return answer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Answer:
     """What `segpl run` found and made."""
 
@@ -88,6 +90,25 @@ class Answer:
         if self.outcome.verdict is not None:
             return self.outcome.verdict.sentence
         return f"No verdict is possible: {self.outcome.problem}"
+
+    def __repr__(self) -> str:
+        return f"<Answer: {self.verdict}>"
+
+    def _repr_html_(self) -> str:
+        """The summary and the masks, for a notebook."""
+        rows = [line.split(maxsplit=1) for line in self.lines()]
+        return html_table(["", ""], rows) + html_link(self.report, "report")
+
+    def record(self) -> dict[str, Any]:
+        """The answer as plain data for JSON."""
+        return {
+            "verdict": self.verdict,
+            "dice": self.outcome.dice,
+            "runs": str(self.runs),
+            "masks": str(self.masks),
+            "label_next": list(self.ranking),
+            "report": str(self.report),
+        }
 
     def lines(self) -> list[str]:
         """The summary for the terminal."""

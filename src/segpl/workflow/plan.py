@@ -9,7 +9,7 @@ from typing import Any
 
 from segpl.data.cases import Case, Cases, Dataset
 from segpl.data.digests import image_files, short_hash
-from segpl.data.splits import TrainingCases, cases_for_test, training_cases
+from segpl.data.splits import cases_for_test
 from segpl.foundation.errors import UserError
 from segpl.foundation.named import Settings, merged
 from segpl.methods import BASELINE, DEFAULT, METHODS
@@ -18,6 +18,7 @@ from segpl.rundir import read_plain, write_json
 from segpl.settings.planning import finish_run, plan_settings
 from segpl.settings.run import Run, run_from
 from segpl.settings.sources import settings_for_method
+from segpl.settings.subjects import held_out_cases_of, training_cases_of
 
 PLAN_FILE = "plan.json"
 """What was asked for and planned: the same command continues from it."""
@@ -95,7 +96,7 @@ class Plan:
         """How many scans are scored in all."""
         if self.testing is Testing.NONE:
             return 0
-        return sum(len(cases_for_test(dataset, run.seed, run.test)) for run in self.runs)
+        return sum(len(held_out_cases_of(run, dataset)) for run in self.runs)
 
 
 def directory_of(run: Run, out: Path) -> Path:
@@ -147,7 +148,7 @@ def _check_options(options: Options) -> None:
 
 def _check_unlabelled(runs: Sequence[Run], dataset: Dataset) -> None:
     for run in runs:
-        if not _training_cases(run, dataset).unlabelled:
+        if not training_cases_of(run, dataset).unlabelled:
             raise UserError(
                 f"{dataset.folder} leaves no unlabelled scan to learn from: add scans without a "
                 "label, or ask for fewer labelled subjects with --labelled."
@@ -158,7 +159,8 @@ def choose_testing(options: Options, dataset: Dataset) -> Testing:
     """How to test, as far as the data decide it."""
     has_test_folder = any(case.label for case in dataset.test)
     subjects = len(labelled_subjects(dataset))
-    if has_test_folder or subjects >= ENOUGH_SUBJECTS or "test" in options.settings:
+    user_decides = "test" in options.settings or "split" in options.settings
+    if has_test_folder or subjects >= ENOUGH_SUBJECTS or user_decides:
         return Testing.HELD_OUT
     return Testing.LEAVE_ONE_OUT if subjects > 1 else Testing.NONE
 
@@ -184,15 +186,11 @@ def leave_one_out_seeds(dataset: Dataset) -> list[int]:
 
 def scans_without_label(dataset: Dataset, runs: Sequence[Run]) -> tuple[Cases, Cases]:
     """The training scans whose label no run has seen, and the test scans without a label."""
-    seen_by_all = [set(_names(_training_cases(run, dataset).unlabelled)) for run in runs]
+    seen_by_all = [set(_names(training_cases_of(run, dataset).unlabelled)) for run in runs]
     names = set.intersection(*seen_by_all)
     training = [case.unlabelled() for case in dataset.training if case.name in names]
     test = [case for case in dataset.test if not case.label]
     return tuple(training), tuple(test)
-
-
-def _training_cases(run: Run, dataset: Dataset) -> TrainingCases:
-    return training_cases(dataset, run.labelled, run.seed, run.validation, run.test)
 
 
 def _names(cases: Sequence[Case]) -> list[str]:
@@ -271,9 +269,11 @@ def _describe_testing(plan: Plan, dataset: Dataset) -> str:
         )
     if plan.testing is Testing.LEAVE_ONE_OUT:
         return f"Test: each labelled subject in turn, because there are {few}"
-    if any(case.label for case in dataset.test):
+    run = plan.runs[0]
+    if any(case.label for case in dataset.test) and not run.split:
         subjects = {case.subject for case in dataset.test if case.label}
         return f"Test: {plural(len(subjects), 'subject')} of the test folder"
-    run = plan.runs[0]
-    subjects = {case.subject for case in cases_for_test(dataset, run.seed, run.test)}
+    subjects = {case.subject for case in held_out_cases_of(run, dataset)}
+    if run.split:
+        return f"Test: {plural(len(subjects), 'labelled subject')} of {run.split}"
     return f"Test: {plural(len(subjects), 'labelled subject')}, which each seed draws by itself"

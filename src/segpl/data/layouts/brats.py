@@ -37,8 +37,8 @@ GRADE_FILE = "name_mapping.csv"
 
 
 def recognises(folder: Path) -> bool:
-    """Whether there is at least one case folder."""
-    return any(_is_case(subfolder) for subfolder in _subfolders(folder))
+    """Whether a case folder has all four channels. Folders of other data may have some of them."""
+    return any(_is_complete(subfolder) for subfolder in _subfolders(folder))
 
 
 def read(folder: Path) -> Dataset:
@@ -69,6 +69,10 @@ def _subfolders(folder: Path) -> list[Path]:
     for parent in parents:
         paths += parent.iterdir()
     return [path for path in visible(paths) if path.is_dir()]
+
+
+def _is_complete(folder: Path) -> bool:
+    return all(_find_file(folder, channel) for channel in TASK.channels)
 
 
 def _is_case(folder: Path) -> bool:

@@ -30,6 +30,9 @@ imagesTs/   carl_0000.nii.gz   carl_0001.nii.gz       (optional)
 labelsTs/   carl.nii.gz                               (optional)
 """
 
+IGNORE = "ignore"
+"""The name of the label whose voxels do not count."""
+
 RegionValues = dict[str, tuple[int, ...]]
 """The label values of each region, by its name."""
 
@@ -69,7 +72,7 @@ def read(folder: Path) -> Dataset:
             f"{folder} holds no image that ends in {description.file_ending}: "
             "put some into imagesTr."
         )
-    task = Task(channels, regions)
+    task = Task(channels, regions, _ignored_value(description, file))
     return Dataset(folder=folder, task=task, training=training, test=test, layout=NAME)
 
 
@@ -119,6 +122,14 @@ def _channels(channel_names: dict[str, str], file: Path) -> tuple[str, ...]:
     return tuple(channel_names[number] for number in numbers)
 
 
+def _ignored_value(description: Description, file: Path) -> int | None:
+    """The value of the label "ignore", which nnU-Net does not count either; None without one."""
+    value = description.labels.get(IGNORE)
+    if value is None or isinstance(value, int):
+        return value
+    raise UserError(f'{file}: the label "{IGNORE}" has several values: give it one.')
+
+
 def _regions(description: Description, file: Path) -> tuple[Region, ...]:
     values_by_name = _region_values(description, file)
     paints = _paint_values(description, values_by_name, file)
@@ -136,8 +147,7 @@ def _region_values(description: Description, file: Path) -> RegionValues:
             values = [values]
         if name != "background":
             values_by_name[name] = tuple(values)
-    if "ignore" in values_by_name:
-        raise UserError(f'{file} has an "ignore" label, which segpl does not support: remove it.')
+    values_by_name.pop(IGNORE, None)
     if not values_by_name:
         raise UserError(f"{file}: labels names no region: add one with a value other than 0.")
     for name, region_values in values_by_name.items():

@@ -10,7 +10,7 @@ from jaxtyping import Shaped
 
 from segpl.data.cases import Case, Task
 from segpl.data.formats.image import Affine
-from segpl.data.layouts.nnunet import channel_file
+from segpl.data.layouts.nnunet import IGNORE, channel_file
 from segpl.foundation.files import file_name, write_nifti, write_text
 
 ENDING = ".nii.gz"
@@ -56,16 +56,17 @@ def write_description(folder: Path, task: Task, labelled_cases: int, **other_ent
 def _label_entries(task: Task) -> dict[str, Any]:
     """The label values by name; as region-based labels if any region has several values."""
     labels: dict[str, Any] = {"background": 0}
+    ignore = {} if task.ignore is None else {IGNORE: task.ignore}
     is_region_based = any(len(region.values) != 1 for region in task.regions)
     if not is_region_based:
         for region in task.regions:
             labels[region.name] = region.values[0]
-        return {"labels": labels}
+        return {"labels": labels | ignore}
     paints = []
     for region in task.regions:
         labels[region.name] = list(region.values)
         paints.append(region.paint)
-    return {"labels": labels, "regions_class_order": paints}
+    return {"labels": labels | ignore, "regions_class_order": paints}
 
 
 def subjects_entry(cases: Iterable[Case]) -> Mapping[str, Any]:

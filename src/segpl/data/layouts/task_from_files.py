@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from segpl.data.cases import Case, Cases, Region, Task
+from segpl.data.cases import USUAL_IGNORE_VALUE, Case, Cases, Region, Task
 from segpl.data.formats import read_grid, read_image
 from segpl.data.formats.image import split_array_name
 from segpl.foundation.errors import UserError
@@ -27,9 +27,11 @@ def infer_task(
     test: Cases,
     channel_names: tuple[str, ...] = (),
     regions: tuple[Region, ...] = (),
+    ignore: int | None = None,
 ) -> Task:
     """The task with the given regions; without any, with one region per label value.
 
+    The value 255 beside others marks voxels to ignore, unless a given region has it.
     Without `channel_names`, the first image determines the number of channels.
     """
     cases = training + test
@@ -37,7 +39,7 @@ def infer_task(
         raise UserError(f"{folder} holds no image: add some.")
     first_image = cases[0].images[0]
     channels = channel_names or _numbered_channels(first_image)
-    return Task(channels, regions or _regions(label_values(folder, cases)))
+    return Task(channels, regions or _regions(label_values(folder, cases), ignore), ignore)
 
 
 def label_values(folder: Path, cases: Iterable[Case]) -> list[int]:
@@ -71,7 +73,11 @@ def _numbered_channels(image: Path) -> tuple[str, ...]:
     return tuple(f"channel {number}" for number in numbers)
 
 
-def _regions(values: list[int]) -> tuple[Region, ...]:
+def _regions(values: list[int], ignore: int | None) -> tuple[Region, ...]:
+    """One region per label value that counts. A mask may have 255 as its only value."""
+    ignored_value = USUAL_IGNORE_VALUE if ignore is None else ignore
+    if len(values) > 1:
+        values = [value for value in values if value != ignored_value]
     if len(values) == 1:
         value = values[0]
         return (Region("foreground", (value,), value),)

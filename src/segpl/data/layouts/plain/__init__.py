@@ -42,8 +42,6 @@ anna/     anna_t1.nii.gz   anna_flair.nii.gz   anna_seg.nii.gz
 ben/      ben_t1.nii.gz    ben_flair.nii.gz      (no label: unlabelled)
 """
 
-USUAL_IGNORE_VALUE = 255
-
 
 def recognises(folder: Path) -> bool:
     """Whether there is a `segpl.yaml`, or images with at least one label."""
@@ -186,23 +184,9 @@ def _task(
 ) -> Task:
     """The described regions and channels, or those that the files show."""
     channel_names = _channel_names(description, channels)
-    if description.regions:
-        return infer_task(folder, training, test, channel_names, regions(description))
-    task = infer_task(folder, training, test, channel_names)
-    _refuse_ignored_voxels(folder, task)
-    return task
-
-
-def _refuse_ignored_voxels(folder: Path, task: Task) -> None:
-    """Raise an error if 255 is one of several values: it then often means "do not count"."""
-    values = [region.paint for region in task.regions]
-    if len(values) > 1 and USUAL_IGNORE_VALUE in values:
-        named = ", ".join(f"label {value}: {value}" for value in values)
-        raise UserError(
-            f"the labels of {folder} have the value 255 beside others, which often marks voxels "
-            "to ignore, and segpl cannot ignore any: give these voxels another value, or name 255 "
-            f"as a region in {description_file(folder)}, such as `regions: {{{named}}}`."
-        )
+    return infer_task(
+        folder, training, test, channel_names, regions(description), description.ignore
+    )
 
 
 def _channel_names(description: Description, channels: tuple[str, ...]) -> tuple[str, ...]:

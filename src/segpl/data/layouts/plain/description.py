@@ -26,6 +26,8 @@ class Description:
 
     regions: dict[str, int | list[int]] = field(default_factory=dict)
     """The label values of each region, by its name."""
+    ignore: int | None = None
+    """The label value of voxels that no loss and no score counts; 255 unless a region has it."""
     channels: list[str | int] | dict[str, str | int] | None = None
     """The endings of the image names, such as t1 for a_t1.nii.gz; or the endings by channel name.
 
