@@ -20,6 +20,7 @@ from segpl.cli.run import run
 from segpl.cli.search import search
 from segpl.cli.study import study
 from segpl.cli.train import train
+from segpl.cli.view import view
 
 START = "Start"
 USE = "Use a trained run"
@@ -41,6 +42,7 @@ app.command(rich_help_panel=START)(methods)
 app.command(rich_help_panel=USE)(evaluate)
 app.command(rich_help_panel=USE)(predict)
 app.command(rich_help_panel=USE)(rank)
+app.command(rich_help_panel=USE)(view)
 app.command(rich_help_panel=USE)(compare)
 app.command(rich_help_panel=USE)(report)
 app.command(rich_help_panel=USE)(export)

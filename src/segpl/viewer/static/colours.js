@@ -1,0 +1,72 @@
+// The colours of regions (Okabe and Ito: distinct also for colour-blind readers) and of overlays.
+
+const REGIONS = [
+  [230, 159, 0],
+  [86, 180, 233],
+  [0, 158, 115],
+  [240, 228, 66],
+  [204, 121, 167],
+  [213, 94, 0],
+  [0, 114, 178],
+];
+const OUTLINE = [255, 255, 255];
+
+export function regionColour(index) {
+  return REGIONS[index % REGIONS.length];
+}
+
+export function css(colour) {
+  return `rgb(${colour.join(" ")})`;
+}
+
+/** The colours of the drawing: transparent, then one for each region. */
+export function drawingColours(count) {
+  return labelColours(Array.from({ length: count }, (_, index) => regionColour(index)));
+}
+
+/** The colours of the data's label: white, so that it differs from every mask. */
+export function outlineColours(count) {
+  return labelColours(new Array(count).fill(OUTLINE));
+}
+
+function labelColours(colours) {
+  const all = [[0, 0, 0], ...colours];
+  return {
+    R: all.map((colour) => colour[0]),
+    G: all.map((colour) => colour[1]),
+    B: all.map((colour) => colour[2]),
+    A: all.map((_, index) => (index === 0 ? 0 : 255)),
+    I: all.map((_, index) => index),
+    labels: all.map((_, index) => String(index)),
+  };
+}
+
+/** From transparent at p = 0 to yellow at p = 1. */
+export const PROBABILITY = {
+  R: [0, 60, 200, 255, 255],
+  G: [0, 15, 60, 160, 255],
+  B: [0, 110, 90, 20, 120],
+  A: [0, 110, 150, 190, 220],
+  I: [0, 32, 96, 176, 255],
+};
+
+/** The entropy of p in colours: brightest at p = 1/2, transparent where the model is certain. */
+export const UNCERTAINTY = uncertaintyColours();
+
+function uncertaintyColours() {
+  const map = { R: [], G: [], B: [], A: [], I: [] };
+  for (let step = 0; step <= 20; step++) {
+    const bits = entropy(step / 20);
+    map.I.push(Math.round((255 * step) / 20));
+    map.R.push(Math.round(255 * Math.min(1, 1.6 * bits)));
+    map.G.push(Math.round(255 * Math.max(0, 1.5 * bits - 0.5)));
+    map.B.push(Math.round(140 * (1 - bits)));
+    map.A.push(Math.round(220 * bits));
+  }
+  return map;
+}
+
+function entropy(p) {
+  if (p <= 0 || p >= 1) return 0;
+  return -p * Math.log2(p) - (1 - p) * Math.log2(1 - p);
+}

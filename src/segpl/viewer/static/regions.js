@@ -1,0 +1,93 @@
+// One row for each region: its colour, threshold, volume and expected Dice.
+
+import { css, regionColour } from "./colours.js";
+import { countNumbers, expectedDice } from "./mask.js";
+
+export class RegionRows {
+  /** `onThreshold` is called when the reader moves a threshold. */
+  constructor(box, regions, onThreshold) {
+    this.regions = regions;
+    this.rows = regions.map((region, index) => row(region.name, index));
+    this.rows.forEach((parts) => {
+      box.append(parts.row);
+      parts.slider.addEventListener("input", onThreshold);
+    });
+  }
+
+  get thresholds() {
+    return this.rows.map((parts) => Number(parts.slider.value));
+  }
+
+  /** Start at the thresholds of the model. */
+  setThresholds(values) {
+    this.rows.forEach((parts, index) => {
+      parts.slider.value = values[index];
+    });
+  }
+
+  setEnabled(enabled) {
+    for (const parts of this.rows) parts.slider.disabled = !enabled;
+  }
+
+  /** Show the numbers of a mask. Curves are null where the mask is not the model's. */
+  showNumbers(mask, curves, mlPerVoxel) {
+    const counts = mask ? countNumbers(mask) : null;
+    this.rows.forEach((parts, index) => {
+      const threshold = Number(parts.slider.value);
+      parts.threshold.textContent = curves ? (threshold / 100).toFixed(2) : "–";
+      parts.volume.textContent = counts ? `${millilitres(counts, this.regions[index], mlPerVoxel)} ml` : "–";
+      parts.volume.dataset.voxels = counts ? voxels(counts, this.regions[index]) : "";
+      const dice = curves ? expectedDice(curves[index], threshold) : NaN;
+      parts.dice.textContent = Number.isNaN(dice) ? "–" : dice.toFixed(2);
+    });
+  }
+}
+
+/** The voxels of a region, which include those of the regions inside it. */
+function voxels(counts, region) {
+  return region.holds.reduce((sum, number) => sum + counts[number], 0);
+}
+
+function millilitres(counts, region, mlPerVoxel) {
+  const volume = voxels(counts, region) * mlPerVoxel;
+  return volume === 0 ? "0" : volume.toPrecision(3).replace(/e.*/, "") === volume.toPrecision(3)
+    ? volume.toPrecision(3)
+    : volume.toFixed(0);
+}
+
+function row(name, index) {
+  const box = document.createElement("div");
+  box.className = "region";
+  const swatch = document.createElement("span");
+  swatch.className = "swatch";
+  swatch.style.backgroundColor = css(regionColour(index));
+  const title = document.createElement("span");
+  title.className = "region-name";
+  title.textContent = name;
+  const slider = document.createElement("input");
+  slider.type = "range";
+  slider.min = 1;
+  slider.max = 99;
+  slider.value = 50;
+  slider.id = `threshold-${index}`;
+  slider.setAttribute("aria-label", `Threshold of ${name} in per cent`);
+  const numbers = document.createElement("dl");
+  const threshold = number(numbers, "T");
+  const volume = number(numbers, "volume");
+  const dice = number(numbers, "expected Dice");
+  volume.id = `volume-${index}`;
+  dice.id = `dice-${index}`;
+  box.append(swatch, title, slider, numbers);
+  return { row: box, slider, threshold, volume, dice };
+}
+
+function number(list, name) {
+  const item = document.createElement("div");
+  const title = document.createElement("dt");
+  title.textContent = name;
+  const value = document.createElement("dd");
+  value.textContent = "–";
+  item.append(title, value);
+  list.append(item);
+  return value;
+}
