@@ -41,7 +41,7 @@ def view(
 
     def announce(address: str) -> None:
         print(f"Viewer: {address}", flush=True)
-        print("Only this computer can open it. Ctrl-C ends it; every review is on disk.", flush=True)
+        print("Only this computer can open it. Ctrl-C ends it; reviews are on disk.", flush=True)
         if browser:
             webbrowser.open(address)
 

@@ -102,12 +102,13 @@ def read_log(folder: Path) -> list[Review]:
     if tuple(table.columns) != COLUMNS:
         raise UserError(f"{file} has other columns than segpl view writes: move it away.")
     reviews = []
-    for row in table.to_dict("records"):
-        if row["decision"] not in list(Decision):
+    for row in table.itertuples(index=False):
+        date, case, decision, *others = row
+        if decision not in list(Decision):
             raise UserError(
-                f"{file} has the decision {row['decision']!r}: write one of {', '.join(Decision)}."
+                f"{file} has the decision {decision!r}: write one of {', '.join(Decision)}."
             )
-        reviews.append(Review(**{**row, "decision": Decision(row["decision"])}))
+        reviews.append(Review(date, case, Decision(decision), *others))
     return reviews
 
 
@@ -120,9 +121,7 @@ def standing_reviews(reviews: Sequence[Review]) -> dict[str, Review]:
     """The last review of each case that was not withdrawn, by the name of the case."""
     last = {review.case: review for review in reviews}
     return {
-        case: review
-        for case, review in last.items()
-        if review.decision is not Decision.WITHDRAWN
+        case: review for case, review in last.items() if review.decision is not Decision.WITHDRAWN
     }
 
 

@@ -26,6 +26,7 @@ from segpl.viewer.percent import curves_file, read_percent, region_file
 from segpl.viewer.predictions import Predictions
 from segpl.viewer.protection import HOSTS, TokenRequired, TooLongError, add_headers, read_body
 from segpl.viewer.reviewing import Reviewer, TooLargeError, numbers_at, unpack
+from segpl.viewer.sources import Source
 from segpl.viewer.volumes import OutsideError, Volumes
 
 STATIC = Path(__file__).parent / "static"
@@ -34,7 +35,7 @@ MOST_JSON = 64_000
 PACKING = 1024
 """Bytes by which a packed mask may exceed its voxels: gzip's header, and blocks it cannot pack."""
 
-Answer = Callable[[Request], Response]
+TOO_LONG = 413
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +76,8 @@ def build_app(viewer: Viewer, token: str) -> Starlette:
         exception_handlers={
             UserError: _problem(422),
             OutsideError: _problem(403),
-            TooLongError: _problem(413),
-            TooLargeError: _problem(413),
+            TooLongError: _problem(TOO_LONG),
+            TooLargeError: _problem(TOO_LONG),
         },
     )
 
@@ -86,7 +87,9 @@ def _problem(status: int) -> Callable[[Request, Exception], Response]:
 
     def answer(_request: Request, error: Exception) -> Response:
         sentence = str(error) or "this is more than the mask of a scan can hold."
-        return JSONResponse({"error": sentence}, status)
+        # The rest of an upload that is too long would otherwise be read and thrown away.
+        headers = {"Connection": "close"} if status == TOO_LONG else None
+        return JSONResponse({"error": sentence}, status, headers)
 
     return answer
 
@@ -121,8 +124,7 @@ class _Answers:
         labels = [entry for entry in entries if entry.label and entry.part is not Part.TEST]
         return JSONResponse(
             {
-                "title": source.runs.name if source.runs else source.data.name,
-                "data": str(source.data),
+                "title": _title(source),
                 "hasModel": source.runs is not None,
                 "isRanked": source.ranking() is not None,
                 "runs": str(source.runs) if source.runs else "",
@@ -271,6 +273,12 @@ def _parse_decision(body: bytes, regions: int) -> tuple[Decision, list[int]]:
     if decision is Decision.ACCEPTED and len(thresholds) != regions:
         raise UserError("the decision needs a threshold for each region.")
     return decision, thresholds
+
+
+def _title(source: Source) -> str:
+    if source.runs is None:
+        return source.data.name
+    return f"{source.runs.name} on {source.data.name}"
 
 
 def _describe_regions(regions: Sequence[Region]) -> list[dict[str, Any]]:

@@ -61,7 +61,7 @@ class Catalogue:
         self._unlabelled_names = _unlabelled_names(source, self.originals)
 
     def entries(self) -> list[Entry]:
-        """All scans in the order in which the page lists them. Rankings and reviews are read now."""
+        """All scans in the order of the page. Rankings and reviews are read now."""
         dataset = read_dataset(self.source.data)
         labels = {case.name: case.label for case in dataset.training + dataset.test}
         reviews = standing_reviews(read_log(review_folder(self.source.data)))
@@ -104,7 +104,7 @@ class Catalogue:
 
 def _position(entry: Entry) -> tuple[int, float, str]:
     """Unlabelled scans by rank, test cases with the worst first, then the labelled ones by name."""
-    part = list((Part.UNLABELLED, Part.TEST, Part.LABELLED)).index(entry.part)
+    part = [Part.UNLABELLED, Part.TEST, Part.LABELLED].index(entry.part)
     within = float("inf")
     if entry.rank is not None:
         within = entry.rank

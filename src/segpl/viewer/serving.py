@@ -4,6 +4,7 @@ import socket
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from segpl.data.cases import Dataset
 from segpl.data.formats.image import split_array_name
@@ -11,8 +12,11 @@ from segpl.data.reviews import review_folder
 from segpl.foundation.errors import UserError
 from segpl.viewer.catalogue import Catalogue
 from segpl.viewer.niivue import require_niivue
-from segpl.viewer.sources import find_source
+from segpl.viewer.sources import Source, find_source
 from segpl.viewer.volumes import Folders, Volumes
+
+if TYPE_CHECKING:
+    from segpl.viewer.app import Viewer
 
 ADDRESS = "127.0.0.1"
 
@@ -31,37 +35,41 @@ def serve(
     _require_server()
     import uvicorn
 
-    from segpl.viewer.app import Viewer, build_app
-    from segpl.viewer.predictions import Predictions
+    from segpl.viewer.app import build_app
     from segpl.viewer.protection import new_token
-    from segpl.viewer.reviewing import Reviewer
 
     source = find_source(path)
-    catalogue = Catalogue(source)
-    dataset = catalogue.originals
     token = new_token()
     listener = _listen(port)
-    with tempfile.TemporaryDirectory(prefix="segpl-view-") as temporary:
-        cache = Path(temporary)
-        folders = _allowed_folders(source.data, dataset)
-        predictions = Predictions(source, cache)
-        viewer = Viewer(
-            catalogue=catalogue,
-            volumes=Volumes(folders, cache, dataset.task.regions),
-            predictions=predictions,
-            reviewer=Reviewer(dataset, str(source.runs or ""), reviewer),
-        )
-        config = uvicorn.Config(
-            build_app(viewer, token), log_level="warning", timeout_graceful_shutdown=1
-        )
+    with tempfile.TemporaryDirectory(prefix="segpl-view-") as cache:
+        viewer = make_viewer(source, Path(cache), reviewer)
+        app = build_app(viewer, token)
+        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
         when_ready(f"http://{ADDRESS}:{listener.getsockname()[1]}/{token}/")
         try:
             uvicorn.Server(config).run(sockets=[listener])
         except KeyboardInterrupt:  # the way to end it
             pass
         finally:
-            predictions.close()
+            viewer.predictions.close()
     return source.runs
+
+
+def make_viewer(source: Source, cache: Path, reviewer: str) -> "Viewer":
+    """Everything that the server's answers need; files that it makes go to `cache`."""
+    from segpl.viewer.app import Viewer
+    from segpl.viewer.predictions import Predictions
+    from segpl.viewer.reviewing import Reviewer
+
+    catalogue = Catalogue(source)
+    dataset = catalogue.originals
+    folders = _allowed_folders(source.data, dataset)
+    return Viewer(
+        catalogue=catalogue,
+        volumes=Volumes(folders, cache, dataset.task.regions),
+        predictions=Predictions(source, cache),
+        reviewer=Reviewer(dataset, str(source.runs or ""), reviewer),
+    )
 
 
 def _listen(port: int) -> socket.socket:

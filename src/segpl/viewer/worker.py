@@ -45,9 +45,7 @@ class Work:
                     self.reports.put(Report(job.number, index / len(slabs)))
                     yield slab
 
-            predict_cases(
-                self.source.runs, self.predictor, [job.case], request, show_progress
-            )
+            predict_cases(self.source.runs, self.predictor, [job.case], request, show_progress)
         probability = OutputFolder(request).map_file(job.case, "probability")
         voxels = self._mask_voxels(folder, job.case)
         write_percent_maps(self.cache, job.number, probability, voxels)
@@ -74,9 +72,7 @@ class Work:
         return voxels
 
 
-def work(
-    source: Source, cache: Path, jobs: "Queue[Job | None]", reports: "Queue[Report]"
-) -> None:
+def work(source: Source, cache: Path, jobs: "Queue[Job | None]", reports: "Queue[Report]") -> None:
     """Predict scans until None arrives. An error ends the scan, not the process."""
     assert source.runs, "only a run predicts"
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the server, which ends this process

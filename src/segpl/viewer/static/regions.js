@@ -48,11 +48,10 @@ function voxels(counts, region) {
   return region.holds.reduce((sum, number) => sum + counts[number], 0);
 }
 
+/** Three digits, and whole millilitres from 100 on. */
 function millilitres(counts, region, mlPerVoxel) {
   const volume = voxels(counts, region) * mlPerVoxel;
-  return volume === 0 ? "0" : volume.toPrecision(3).replace(/e.*/, "") === volume.toPrecision(3)
-    ? volume.toPrecision(3)
-    : volume.toFixed(0);
+  return volume >= 100 ? volume.toFixed(0) : String(Number(volume.toPrecision(3)));
 }
 
 function row(name, index) {

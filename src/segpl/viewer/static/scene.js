@@ -29,8 +29,8 @@ export class Scene {
     this.regions = regions;
     this.nv = new Niivue({
       backColor: [0.06, 0.07, 0.09, 1],
-      crosshairColor: [0.9, 0.9, 0.9, 0.6],
-      crosshairWidth: 0.6,
+      crosshairColor: [0.75, 0.85, 1, 0.55],
+      crosshairWidth: 0.25,
       isRadiologicalConvention: true,
       dragAndDropEnabled: false,
       dragMode: DRAG_MODE.contrast,
