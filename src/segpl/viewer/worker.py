@@ -1,7 +1,7 @@
 """The process that predicts scans, beside the server: torch and its memory stay out of that."""
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import Queue
 from pathlib import Path
@@ -31,7 +31,7 @@ class Work:
     source: Source
     cache: Path
     predictor: Predictor
-    reports: "Queue[Report]"
+    report: Callable[[Report], None]
 
     def predict(self, job: Job) -> None:
         """Predict a scan, unless that was done before, and write what the page needs."""
@@ -42,7 +42,7 @@ class Work:
 
             def show_progress(slabs: Sequence[Any], _title: str) -> Iterator[Any]:
                 for index, slab in enumerate(slabs):
-                    self.reports.put(Report(job.number, index / len(slabs)))
+                    self.report(Report(job.number, index / len(slabs)))
                     yield slab
 
             predict_cases(self.source.runs, self.predictor, [job.case], request, show_progress)
@@ -82,7 +82,7 @@ def work(source: Source, cache: Path, jobs: "Queue[Job | None]", reports: "Queue
             try:
                 if predictor is None:
                     predictor = load(source.runs)
-                Work(source, cache, predictor, reports).predict(job)
+                Work(source, cache, predictor, reports.put).predict(job)
             except UserError as error:
                 reports.put(Report(job.number, 0.0, str(error)))
             except Exception as error:  # the page must not wait for a process that has ended

@@ -42,7 +42,7 @@ export class Scene {
       clipPlaneHotKey: "",
       cycleClipPlaneHotKey: "",
       viewModeHotKey: "",
-      logLevel: "warn",
+      logLevel: "error",
       loadingText: "",
       fontMinPx: 12,
     });
