@@ -29,6 +29,8 @@ PATIENCE = 300_000
 """Milliseconds: the machine may be busy, and the first prediction waits for torch."""
 SUPERIOR_AXIS = 1
 """The axis of the file along which axial slices are stacked, in the tests' oblique geometry."""
+CLICK_SCAN = "number => document.querySelector(`[data-number='${number}']`).click()"
+"""The list may be folded up, so the mouse does not reach it."""
 SETTINGS = {"method": "supervised", "patch": [16, 16], "channels": 4, "steps": 2}
 
 
@@ -69,7 +71,7 @@ def open_page(browser, address):
         page.goto(address)
         page.wait_for_selector("#list button", state="attached")
         number = client_of(address).number(name)
-        page.evaluate("number => document.querySelector(`[data-number='${number}']`).click()", number)
+        page.evaluate(CLICK_SCAN, number)
         page.wait_for_selector(f"body[data-ready='{number}']")
         pages.append(page)
         return page
@@ -88,7 +90,7 @@ def picture(page):
 def coloured_pixels(page):
     """Pixels that are not grey: those of the mask."""
     rgb = picture(page)
-    return int((rgb.max(axis=2) - rgb.min(axis=2) > 40).sum())
+    return int((rgb.max(axis=2) - rgb.min(axis=2) > 60).sum())
 
 
 def voxels_of(page, region):
@@ -133,6 +135,8 @@ def test_the_page_shows_a_scan_without_any_complaint_of_the_browser(open_page, w
 def test_arrow_keys_change_the_slice(open_page):
     page = open_page("ben", 390)
     page.uncheck("#show-mask")
+    set_range(page, "#slice", 11)
+    page.focus("#canvas")
     before = picture(page)
     slice_before = page.text_content("#slice-number")
     page.keyboard.press("ArrowUp")
@@ -218,7 +222,7 @@ def correct_with_the_pen(page, address, data):
     draw_rectangle(page, top, bottom, left, right)
     drawn_voxels = voxels_of(page, 0)
     page.click("#save")
-    page.wait_for_selector(f"[data-number='{client_of(address).number('ben')}'] .corrected", state="attached")
+    wait_for_mark(page, address, "ben", "corrected")
 
     label = read_label(data / "labelsTr/ben.nii.gz")
     assert (label > 0).sum() == drawn_voxels
@@ -231,12 +235,18 @@ def correct_with_the_pen(page, address, data):
     assert not changed.take(plane, SUPERIOR_AXIS)[~binary_dilation(box)].any()
 
 
+def wait_for_mark(page, address, name, decision):
+    """Wait until the list shows what was decided about a scan."""
+    number = client_of(address).number(name)
+    page.wait_for_selector(f"[data-number='{number}'] .{decision}", state="attached")
+
+
 def bright_box(rgb):
     """The rows and columns of the bright box on the canvas."""
     bright = rgb.min(axis=2) > 190
     rows = np.flatnonzero(bright.sum(axis=1) > 20)
     columns = np.flatnonzero(bright.sum(axis=0) > 20)
-    return rows[0], rows[-1], columns[0], columns[-1]
+    return int(rows[0]), int(rows[-1]), int(columns[0]), int(columns[-1])
 
 
 def draw_rectangle(page, top, bottom, left, right):
@@ -260,7 +270,7 @@ def accept_with_another_threshold(page, address, data):
     page.wait_for_timeout(300)
     shown = voxels_of(page, 0)
     page.click("#accept")
-    page.wait_for_selector(f"[data-number='{client_of(address).number('cleo')}'] .accepted", state="attached")
+    wait_for_mark(page, address, "cleo", "accepted")
     label = read_label(data / "labelsTr/cleo.nii.gz")
     assert np.array_equal(label, label_at(maps_of(address, "cleo"), [48, 52]))
     assert (label > 0).sum() == shown

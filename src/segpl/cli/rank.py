@@ -43,4 +43,8 @@ def rank(
     """List which scans to label next, the most useful first, and why."""
     file = api.rank(run, inputs or [], out=out, count=count, order=order, samples=samples)
     print(f"ranking: {file}")
-    show_next(next_training(run), comment="once you have labelled the first of them")
+    show_next(
+        ["segpl", "view", run],
+        next_training(run),
+        comment="once you have labelled the first of them",
+    )

@@ -3,6 +3,7 @@
 import multiprocessing
 import threading
 from contextlib import suppress
+from multiprocessing.queues import Queue
 from pathlib import Path
 from queue import Empty
 from typing import Any, NamedTuple
@@ -72,11 +73,12 @@ class Predictions:
             return
         context = multiprocessing.get_context("spawn")  # a fork would copy the server's threads
         self._jobs = context.Queue()
-        self._reports = context.Queue()
-        arguments = (self.source, self.cache, self._jobs, self._reports)
+        reports = context.Queue()
+        arguments = (self.source, self.cache, self._jobs, reports)
         self._process = context.Process(target=_work, args=arguments, daemon=True)
         self._process.start()
-        threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
+        listener = threading.Thread(target=self._listen, args=(self._process, reports), daemon=True)
+        listener.start()
         self._next_job()
 
     def _next_job(self) -> None:
@@ -85,11 +87,13 @@ class Predictions:
             self._states[self._running.number] = State("running")
             self._jobs.put(self._running)
 
-    def _listen(self, process: multiprocessing.process.BaseProcess) -> None:
+    def _listen(
+        self, process: multiprocessing.process.BaseProcess, reports: "Queue[Report]"
+    ) -> None:
         """Take note of what the process reports, until it ends."""
         while not self._closed.is_set():
             try:
-                report = self._reports.get(timeout=PATIENCE)
+                report = reports.get(timeout=PATIENCE)
             except Empty:
                 if not process.is_alive():
                     self._give_up()

@@ -1,5 +1,6 @@
 """What `segpl view` was given: a run, a folder of runs, the answer of `segpl run`, or data."""
 
+import hashlib
 import os
 import tempfile
 from dataclasses import dataclass, replace
@@ -81,8 +82,16 @@ def _source_of_runs(runs: Path, rankings: list[Path]) -> Source:
     if len(data) > 1:
         both = " and ".join(str(folder) for folder in sorted(data))
         raise UserError(f"the runs in {runs} were trained on {both}: give one run.")
-    predictions = _writable(runs / PREDICTIONS)
+    predictions = _writable(runs / PREDICTIONS) / _digest(runs)
     return Source(data.pop(), runs, predictions, rankings=tuple(rankings))
+
+
+def _digest(runs: Path) -> str:
+    """A name for the weights of all runs, so that other weights have other predictions."""
+    digest = hashlib.sha256()
+    for run in run_directories(runs):
+        digest.update((run / WEIGHTS_FILE).read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def _data_of(run: Path) -> Path:

@@ -123,7 +123,8 @@ async function waitForPrediction(opened) {
       return null;
     }
     const percent = Math.round(100 * prediction.progress);
-    const words = prediction.status === "running" ? `Predicting the mask: ${percent} %` : "The mask waits for another scan…";
+    const isRunning = prediction.status === "running";
+    const words = isRunning ? `Predicting the mask: ${percent} %` : "Another scan is predicted first…";
     tell(words, false, prediction.progress);
     await new Promise((resolve) => setTimeout(resolve, POLL));
   }
@@ -158,8 +159,8 @@ function chooseSource(source) {
   scan.source = source;
   if (source === "label") scene.mask.set(scan.labelVoxels);
   else if (source === "model") paintMask(scan.maps, rows.thresholds, scene.mask);
-  else scene.mask.fill(0);
-  scene.refreshMask();
+  else scene.closeMask();
+  if (source !== "none") scene.refreshMask();
   styleMask();
   showEverything();
 }
@@ -228,8 +229,9 @@ async function send(write, decision) {
   await refreshList();
   const words = `${reviewed.details.name}: ${decision}.`;
   const next = decision === "withdrawn" ? null : nextToReview(list.scans, reviewed.number);
+  const outlook = next || decision === "withdrawn" ? "" : " No other scan waits for review.";
   await openScan(next ? next.number : reviewed.number);
-  tell(next ? words : `${words} ${decision === "withdrawn" ? "" : "No other scan waits for review."}`);
+  if (!isFailed()) tell(words + outlook);
 }
 
 function startDrawing() {
@@ -262,14 +264,14 @@ function discardDrawing() {
 
 function chooseTool(tool) {
   for (const name of ["pen", "fill", "eraser"]) {
-    find(name).setAttribute("aria-checked", String(name === tool));
+    find(name).setAttribute("aria-pressed", String(name === tool));
   }
   setPen();
 }
 
 function setPen() {
-  const isErasing = find("eraser").getAttribute("aria-checked") === "true";
-  const isFilling = find("fill").getAttribute("aria-checked") === "true";
+  const isErasing = find("eraser").getAttribute("aria-pressed") === "true";
+  const isFilling = find("fill").getAttribute("aria-pressed") === "true";
   const size = Number(find("pen-size").value);
   find("pen-size-value").textContent = size;
   scene.setPen(isErasing ? 0 : Number(find("pen-region").value), isFilling, size);

@@ -71,9 +71,9 @@ function row(name, index) {
   slider.id = `threshold-${index}`;
   slider.setAttribute("aria-label", `Threshold of ${name} in per cent`);
   const numbers = document.createElement("dl");
-  const threshold = number(numbers, "T");
+  const threshold = number(numbers, "threshold");
   const volume = number(numbers, "volume");
-  const dice = number(numbers, "expected Dice");
+  const dice = number(numbers, "exp. Dice");
   volume.id = `volume-${index}`;
   dice.id = `dice-${index}`;
   box.append(swatch, title, slider, numbers);

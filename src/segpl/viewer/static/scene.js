@@ -74,7 +74,7 @@ export class Scene {
   }
 
   clear() {
-    if (this.nv.drawBitmap) this.nv.closeDrawing();
+    this.closeMask();
     while (this.nv.volumes.length > 0) this.nv.removeVolume(this.nv.volumes.at(-1));
     this.label = null;
     this.overlay = null;
@@ -115,6 +115,10 @@ export class Scene {
     return this.nv.drawBitmap;
   }
 
+  closeMask() {
+    if (this.nv.drawBitmap) this.nv.closeDrawing();
+  }
+
   refreshMask() {
     this.nv.refreshDrawing(true);
   }
@@ -125,6 +129,7 @@ export class Scene {
   }
 
   startDrawing() {
+    if (!this.nv.drawBitmap) this.nv.createEmptyDrawing();
     this.nv.drawClearAllUndoBitmaps();
     this.nv.drawAddUndoBitmap();
     this.nv.setDrawingEnabled(true);
@@ -179,20 +184,10 @@ export class Scene {
   /** Put the cross-hairs into the middle of the mask, on the slice with most of it. */
   centreOnMask() {
     const [, width, height, depth] = this.image.dimsRAS;
-    const mask = this.mask;
-    let best = -1;
-    let most = 0;
-    for (let z = 0; z < depth; z++) {
-      const plane = mask.subarray(z * width * height, (z + 1) * width * height);
-      const voxels = plane.reduce((sum, number) => sum + (number > 0 ? 1 : 0), 0);
-      if (voxels > most) {
-        most = voxels;
-        best = z;
-      }
-    }
-    if (best < 0) return;
-    const middle = middleOfPlane(mask, best, width, height);
-    this.nv.scene.crosshairPos = this.nv.vox2frac([...middle, best]);
+    const plane = fullestPlane(this.mask, width * height, depth);
+    if (plane < 0) return;
+    const middle = middleOfPlane(this.mask, plane, width, height);
+    this.nv.scene.crosshairPos = this.nv.vox2frac([...middle, plane]);
     this.nv.drawScene();
     this.onSlice();
   }
@@ -206,6 +201,23 @@ export class Scene {
   resetWindow() {
     this.setWindow(this.image.robust_min, this.image.robust_max);
   }
+}
+
+/** The plane with most of the mask; -1 if the mask is empty. */
+function fullestPlane(mask, size, depth) {
+  let fullest = -1;
+  let most = 0;
+  for (let plane = 0; plane < depth; plane++) {
+    let count = 0;
+    for (let voxel = plane * size; voxel < (plane + 1) * size; voxel++) {
+      if (mask[voxel] > 0) count++;
+    }
+    if (count > most) {
+      most = count;
+      fullest = plane;
+    }
+  }
+  return fullest;
 }
 
 function middleOfPlane(mask, z, width, height) {
