@@ -16,8 +16,8 @@ import nibabel
 import numpy as np
 import pytest
 
-from segpl.data.layouts.nnunet_writer import write_description
 from segpl.data.cases import Region, Task
+from segpl.data.layouts.nnunet_writer import write_description
 from segpl.foundation.files import write_nifti
 from segpl.viewer.sources import find_source
 

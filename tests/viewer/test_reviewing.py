@@ -188,7 +188,7 @@ def test_a_label_is_sent_as_numbers_of_regions(client):
 @pytest.mark.parametrize("threshold", [1, 33, 50, 99])
 def test_per_cent_exceed_a_threshold_exactly_where_probabilities_do(threshold):
     levels = np.arange(65536)
-    assert np.array_equal(PERCENT_OF_LEVEL > threshold, levels * 100 > threshold * 65535)
+    assert np.array_equal(threshold < PERCENT_OF_LEVEL, levels * 100 > threshold * 65535)
 
 
 def test_the_curve_starts_at_the_threshold_of_the_models_mask():
