@@ -10,6 +10,7 @@ const REGIONS = [
   [0, 114, 178],
 ];
 const OUTLINE = [255, 255, 255];
+const CERTAIN = 0.4; // bits: below, as at p = 0.08, the overlay of uncertainty is transparent
 
 export function regionColour(index) {
   return REGIONS[index % REGIONS.length];
@@ -46,7 +47,7 @@ export const PROBABILITY = {
   R: [0, 60, 200, 255, 255],
   G: [0, 15, 60, 160, 255],
   B: [0, 110, 90, 20, 120],
-  A: [0, 110, 150, 190, 220],
+  A: [0, 60, 130, 180, 210],
   I: [0, 32, 96, 176, 255],
 };
 
@@ -57,11 +58,12 @@ function uncertaintyColours() {
   const map = { R: [], G: [], B: [], A: [], I: [] };
   for (let step = 0; step <= 20; step++) {
     const bits = entropy(step / 20);
+    const strength = Math.max(0, (bits - CERTAIN) / (1 - CERTAIN));
     map.I.push(Math.round((255 * step) / 20));
-    map.R.push(Math.round(255 * Math.min(1, 1.6 * bits)));
-    map.G.push(Math.round(255 * Math.max(0, 1.5 * bits - 0.5)));
-    map.B.push(Math.round(140 * (1 - bits)));
-    map.A.push(Math.round(220 * bits));
+    map.R.push(Math.round(255 * Math.min(1, 0.5 + strength)));
+    map.G.push(Math.round(230 * strength));
+    map.B.push(30);
+    map.A.push(Math.round(200 * strength));
   }
   return map;
 }

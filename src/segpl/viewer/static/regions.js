@@ -73,7 +73,8 @@ function row(name, index) {
   const numbers = document.createElement("dl");
   const threshold = number(numbers, "threshold");
   const volume = number(numbers, "volume");
-  const dice = number(numbers, "exp. Dice");
+  const dice = number(numbers, "expected Dice");
+  volume.previousSibling.className = "only-heard";
   volume.id = `volume-${index}`;
   dice.id = `dice-${index}`;
   box.append(swatch, title, slider, numbers);

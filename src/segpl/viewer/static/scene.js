@@ -20,6 +20,8 @@ export class Scene {
     this.layout = "all";
     this.label = null;
     this.overlay = null;
+    this.wantedLabel = null; // what the reader asked for last: loading takes a while
+    this.wantedOverlay = null;
     this.onSlice = () => {};
     this.onStroke = () => {};
     this.onWindow = () => {};
@@ -29,7 +31,7 @@ export class Scene {
     this.regions = regions;
     this.nv = new Niivue({
       backColor: [0.06, 0.07, 0.09, 1],
-      crosshairColor: [0.75, 0.85, 1, 0.55],
+      crosshairColor: [0.6, 0.65, 0.7, 1],
       crosshairWidth: 0.25,
       isRadiologicalConvention: true,
       dragAndDropEnabled: false,
@@ -75,6 +77,8 @@ export class Scene {
 
   clear() {
     this.closeMask();
+    this.wantedLabel = null;
+    this.wantedOverlay = null;
     while (this.nv.volumes.length > 0) this.nv.removeVolume(this.nv.volumes.at(-1));
     this.label = null;
     this.overlay = null;
@@ -88,10 +92,12 @@ export class Scene {
 
   /** Show the label of the data as an outline; null hides it. */
   async showLabel(bytes) {
-    if (this.label) this.nv.removeVolume(this.label);
+    this.wantedLabel = bytes;
+    this.remove(this.label);
     this.label = null;
     if (!bytes) return;
     const label = await NVImage.loadFromUrl({ url: bytes, name: fileName(bytes) });
+    if (this.wantedLabel !== bytes || this.label) return; // the reader was quicker
     label.setColormapLabel(outlineColours(this.regions));
     this.label = label;
     this.nv.addVolume(label);
@@ -100,13 +106,23 @@ export class Scene {
 
   /** Show probability or uncertainty, from a map in per cent; null hides it. */
   async showOverlay(bytes, kind) {
-    if (this.overlay) this.nv.removeVolume(this.overlay);
+    this.wantedOverlay = kind;
+    this.remove(this.overlay);
     this.overlay = null;
     if (!bytes) return;
     const name = fileName(bytes);
     const range = { cal_min: 0, cal_max: 100, colormap: `segpl-${kind}`, opacity: 0.85 };
-    this.overlay = await NVImage.loadFromUrl({ url: bytes, name, ...range });
-    this.nv.addVolume(this.overlay);
+    const overlay = await NVImage.loadFromUrl({ url: bytes, name, ...range });
+    if (this.wantedOverlay !== kind || this.overlay) return;
+    this.overlay = overlay;
+    this.nv.addVolume(overlay);
+  }
+
+  remove(volume) {
+    if (!volume) return;
+    // Of a volume that is removed at once, NiiVue goes on showing the last picture in 3D.
+    this.nv.setOpacity(this.nv.volumes.indexOf(volume), 0);
+    this.nv.removeVolume(volume);
   }
 
   /** The mask on the screen: an array that may be changed, followed by `refreshMask`. */
