@@ -180,7 +180,7 @@ function styleMask() {
 
 function showLabel() {
   const visible = find("show-label").checked && scan.labelBytes;
-  scene.showLabel(visible ? scan.labelBytes : null);
+  scene.showLabel(visible ? scan.labelBytes : null, scan.labelVoxels);
 }
 
 function showOverlay() {

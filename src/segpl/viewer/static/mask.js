@@ -35,6 +35,24 @@ export function expectedDice(curve, threshold) {
   return voxels === 0 ? NaN : (2 * inside) / (everywhere + voxels);
 }
 
+/** The voxels that differ from one of their four neighbours in the axial plane; 0 elsewhere. */
+export function outlineOf(mask, width, height) {
+  const outline = new Uint8Array(mask.length);
+  for (let voxel = 0; voxel < mask.length; voxel++) {
+    const number = mask[voxel];
+    if (number === 0) continue;
+    const x = voxel % width;
+    const y = Math.floor(voxel / width) % height;
+    const isInside =
+      x > 0 && mask[voxel - 1] === number &&
+      x < width - 1 && mask[voxel + 1] === number &&
+      y > 0 && mask[voxel - width] === number &&
+      y < height - 1 && mask[voxel + width] === number;
+    if (!isInside) outline[voxel] = number;
+  }
+  return outline;
+}
+
 /**
  * The voxels of a RAS array in the order of the file. `perm` is NiiVue's: which axis of the file
  * each RAS axis is, counted from 1, negative if reversed. `dims` are the sizes in the file.

@@ -3,6 +3,7 @@
 import { DRAG_MODE, MULTIPLANAR_TYPE, Niivue, NVImage, SHOW_RENDER, SLICE_TYPE }
   from "./vendor/niivue.js";
 import { drawingColours, outlineColours, PROBABILITY, UNCERTAINTY } from "./colours.js";
+import { outlineOf, toFileOrder } from "./mask.js";
 
 const LAYOUTS = {
   all: SLICE_TYPE.MULTIPLANAR,
@@ -90,18 +91,22 @@ export class Scene {
     return volume.img2RAS();
   }
 
-  /** Show the label of the data as an outline; null hides it. */
-  async showLabel(bytes) {
+  /** Show the outline of a label, of which both the file and the sorted voxels are given. */
+  async showLabel(bytes, voxels) {
     this.wantedLabel = bytes;
     this.remove(this.label);
     this.label = null;
     if (!bytes) return;
-    const label = await NVImage.loadFromUrl({ url: bytes, name: fileName(bytes) });
+    const [, width, height] = this.image.dimsRAS;
+    const { permRAS, hdr } = this.image;
+    const outline = toFileOrder(outlineOf(voxels, width, height), permRAS, hdr.dims.slice(1, 4));
+    const file = new Uint8Array(bytes.slice(0));
+    file.set(outline, file.length - outline.length); // the voxels are the end of the file
+    const label = await NVImage.loadFromUrl({ url: file.buffer, name: "label.nii" });
     if (this.wantedLabel !== bytes || this.label) return; // the reader was quicker
     label.setColormapLabel(outlineColours(this.regions));
     this.label = label;
     this.nv.addVolume(label);
-    this.nv.setAtlasOutline(1);
   }
 
   /** Show probability or uncertainty, from a map in per cent; null hides it. */
