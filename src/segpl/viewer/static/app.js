@@ -56,6 +56,7 @@ async function load(opened) {
   tell("Reading the scan…");
   opened.details = await getJson(`api/scans/${opened.number}`);
   if (opened !== scan) return;
+  scene.setLarge(opened.details.isLarge);
   showEverything();
   if (list.hasModel) await postJson(`api/scans/${opened.number}/prediction`, {});
   await loadImage(opened, false);
@@ -244,6 +245,7 @@ function startDrawing() {
   chooseTool("pen");
   showEverything();
   tell("Draw in a plane. Save when the mask is right.");
+  if (innerWidth < NARROW) find("review-box").scrollIntoView({ block: "end" });
 }
 
 function stopDrawing() {
@@ -319,7 +321,7 @@ function decisionText(details, isTest) {
   if (isTest) return "A test case: its label stays as it is, because scores depend on it.";
   if (details.decision === "rejected") return "Rejected: trainings leave this scan out.";
   if (details.decision) return `This scan was ${details.decision}. The mask shown is its label.`;
-  if (details.reason) return `Why this scan: ${details.reason}.`;
+  if (details.reason) return `Rank ${details.rank}: ${details.reason}.`;
   return "";
 }
 
@@ -496,6 +498,7 @@ function nextLayout() {
 async function start() {
   await refreshList();
   rows = new RegionRows(find("regions"), list.regions, moveThreshold);
+  rows.hideThresholds(!list.hasModel);
   const names = list.regions.map((region) => region.name);
   addOptions(find("pen-region"), names, 1);
   addOptions(find("overlay-region"), names);

@@ -29,6 +29,15 @@ export class RegionRows {
     for (const parts of this.rows) parts.slider.disabled = !enabled;
   }
 
+  /** Without a model there is nothing to move a threshold of. */
+  hideThresholds(hidden) {
+    for (const parts of this.rows) {
+      parts.slider.hidden = hidden;
+      parts.threshold.parentElement.hidden = hidden;
+      parts.dice.parentElement.hidden = hidden;
+    }
+  }
+
   /** Show the numbers of a mask. Curves are null where the mask is not the model's. */
   showNumbers(mask, curves, mlPerVoxel) {
     const counts = mask ? countNumbers(mask) : null;

@@ -19,6 +19,7 @@ export class Scene {
   constructor(canvas) {
     this.canvas = canvas;
     this.layout = "all";
+    this.isLarge = false;
     this.label = null;
     this.overlay = null;
     this.wantedLabel = null; // what the reader asked for last: loading takes a while
@@ -154,13 +155,23 @@ export class Scene {
     this.nv.drawClearAllUndoBitmaps();
     this.nv.drawAddUndoBitmap();
     this.nv.setDrawingEnabled(true);
-    this.nv.opts.multiplanarShowRender = SHOW_RENDER.NEVER; // a stroke would draw 3D anew each time
-    this.nv.drawScene();
+    this.show3d(false); // every stroke would draw it anew
   }
 
   stopDrawing() {
     this.nv.setDrawingEnabled(false);
-    this.nv.opts.multiplanarShowRender = SHOW_RENDER.ALWAYS;
+    this.show3d(!this.isLarge);
+  }
+
+  /** Of a large scan, 3D is shown only alone: each move of the cross-hairs draws it anew. */
+  setLarge(isLarge) {
+    this.isLarge = isLarge;
+    this.show3d(!isLarge);
+  }
+
+  /** Whether 3D is shown beside the three planes. */
+  show3d(shown) {
+    this.nv.opts.multiplanarShowRender = shown ? SHOW_RENDER.ALWAYS : SHOW_RENDER.NEVER;
     this.nv.drawScene();
   }
 
