@@ -113,7 +113,7 @@ def server_in_thread(path, cache, reviewer=""):
     """Serve a run or data folder on a free port, and yield a client."""
     cache.mkdir()
     viewer = make_viewer(find_source(path), cache, reviewer)
-    config = uvicorn.Config(build_app(viewer, TOKEN), port=0, log_level="warning")
+    config = uvicorn.Config(build_app(viewer, TOKEN), port=0, log_level="critical")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

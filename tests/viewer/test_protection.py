@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from conftest import SHAPE, TOKEN, server_in_thread
 
+from segpl.viewer.volumes import Folders, OutsideError
+
 JSON = {"Content-Type": "application/json"}
 TEN_GB = 10 * 10**9
 BLOCK = os.urandom(65536)
@@ -64,6 +66,18 @@ def test_a_symlink_out_of_the_data_folder_is_refused(data, tmp_path):
             status, _, content = client.request("GET", f"scans/{client.number('ben')}/{what}")
             assert status == 403
             assert b"outside the data folder" in content
+
+
+@pytest.mark.parametrize("image", ["series", "case.h5#image"])
+def test_links_in_a_series_or_behind_an_array_are_refused_too(tmp_path, image):
+    outside = tmp_path / "secret"
+    outside.write_bytes(b"")
+    data = tmp_path / "data"
+    (data / "series").mkdir(parents=True)
+    (data / "series/1.dcm").symlink_to(outside)
+    (data / "case.h5").symlink_to(outside)
+    with pytest.raises(OutsideError, match="outside the data folder"):
+        Folders.of([data]).check(data / image)
 
 
 def test_a_symlink_inside_the_data_folder_is_followed(data, tmp_path):

@@ -78,6 +78,7 @@ def build_app(viewer: Viewer, token: str) -> Starlette:
             OutsideError: _problem(403),
             TooLongError: _problem(TOO_LONG),
             TooLargeError: _problem(TOO_LONG),
+            Exception: _unexpected,
         },
     )
 
@@ -92,6 +93,11 @@ def _problem(status: int) -> Callable[[Request, Exception], Response]:
         return JSONResponse({"error": sentence}, status, headers)
 
     return answer
+
+
+def _unexpected(_request: Request, error: Exception) -> Response:
+    """The answer to a mistake in segpl itself."""
+    return JSONResponse({"error": f"this should not have happened: {error!r}"}, 500)
 
 
 def _in_thread(method: Callable[..., Response]) -> Callable[..., Any]:

@@ -44,7 +44,8 @@ def serve(
     with tempfile.TemporaryDirectory(prefix="segpl-view-") as cache:
         viewer = make_viewer(source, Path(cache), reviewer)
         app = build_app(viewer, token)
-        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
+        # The page shows what goes wrong, so the terminal need not show tracebacks.
+        config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1)
         when_ready(f"http://{ADDRESS}:{listener.getsockname()[1]}/{token}/")
         try:
             uvicorn.Server(config).run(sockets=[listener])

@@ -15,8 +15,9 @@ import numpy as np
 from jaxtyping import Shaped, UInt8
 
 from segpl.data.cases import Case, Region
+from segpl.data.digests import image_files
 from segpl.data.formats import read_affine, read_grid, read_image
-from segpl.data.formats.image import Grid, Image
+from segpl.data.formats.image import Grid, Image, split_array_name
 from segpl.data.frames import Frame
 from segpl.data.saving import save_nifti
 from segpl.data.scans import nifti_header
@@ -25,7 +26,7 @@ from segpl.foundation.errors import UserError
 LARGE = 2**24
 """Voxels of a scan that is first shown at a lower resolution."""
 PREVIEW = 2**21
-"""Voxels of that first view, at most."""
+"""Voxels of that first view, about."""
 PLANES_AT_ONCE = 16
 """Planes of a label that are converted together, to save memory."""
 
@@ -45,14 +46,21 @@ class Folders:
         """These folders, wherever they really are."""
         return cls(tuple(folder.resolve() for folder in folders))
 
-    def check(self, file: Path) -> Path:
-        """The file with its links resolved; an error if it is outside, as behind a link."""
-        resolved = file.resolve()
-        if any(resolved.is_relative_to(root) for root in self.roots):
-            return resolved
-        raise OutsideError(
-            f"{file} is, or leads to, a file outside the data folder: copy it there."
-        )
+    def check(self, image: Path) -> Path:
+        """The image with its links resolved; an error if one of its files is outside.
+
+        A DICOM series is a folder of files, each of which may be a link; an HDF5 file may be
+        followed by the name of an array.
+        """
+        files, array_name = image_files(image)
+        path, _ = split_array_name(image)
+        for file in (path, *files):
+            if not any(file.resolve().is_relative_to(root) for root in self.roots):
+                raise OutsideError(
+                    f"{file} is, or leads to, a file outside the data folder: copy it there."
+                )
+        resolved = path.resolve()
+        return Path(f"{resolved}#{array_name}") if array_name else resolved
 
 
 class Volumes:
