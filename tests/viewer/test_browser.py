@@ -199,6 +199,16 @@ def test_a_contour_has_fewer_pixels_than_a_filled_mask(open_page):
     assert coloured_pixels(page) < 50
 
 
+def test_each_region_can_be_hidden(open_page):
+    page = open_page("anna", 390)
+    set_range(page, "#slice", 16)  # has the lesion: voxel 6 of an axis with 22 that is flipped
+    both = coloured_pixels(page)
+    page.uncheck("#visible-1")
+    one = coloured_pixels(page)
+    page.uncheck("#visible-0")
+    assert both > one > coloured_pixels(page)
+
+
 def test_what_is_drawn_is_what_is_saved_and_the_next_training_uses_it(
     open_page, address, data, segpl, tmp_path
 ):

@@ -208,7 +208,8 @@ class _Answers:
     async def decide(self, request: Request) -> Response:
         """Accept the mask at the given thresholds, reject the scan, or take a review back."""
         body = await read_body(request, MOST_JSON)
-        await run_in_threadpool(self._decide, self._reviewable(request), body)
+        entry = await run_in_threadpool(self._reviewable, request)
+        await run_in_threadpool(self._decide, entry, body)
         return JSONResponse({})
 
     def _decide(self, entry: Entry, body: bytes) -> None:
@@ -230,7 +231,7 @@ class _Answers:
 
     async def save_label(self, request: Request) -> Response:
         """Save the mask that was drawn."""
-        entry = self._reviewable(request)
+        entry = await run_in_threadpool(self._reviewable, request)
         shape = self.viewer.volumes.grid(entry.case).shape
         voxels = shape[0] * shape[1] * shape[2]
         body = await read_body(request, voxels + voxels // 1000 + PACKING)

@@ -497,7 +497,8 @@ function nextLayout() {
 
 async function start() {
   await refreshList();
-  rows = new RegionRows(find("regions"), list.regions, moveThreshold);
+  const showRegions = () => scene.showRegions(rows.visible);
+  rows = new RegionRows(find("regions"), list.regions, moveThreshold, showRegions);
   rows.hideThresholds(!list.hasModel);
   const names = list.regions.map((region) => region.name);
   addOptions(find("pen-region"), names, 1);

@@ -20,23 +20,24 @@ export function css(colour) {
   return `rgb(${colour.join(" ")})`;
 }
 
-/** The colours of the drawing: transparent, then one for each region. */
-export function drawingColours(count) {
-  return labelColours(Array.from({ length: count }, (_, index) => regionColour(index)));
+/** The colours of the drawing, for a list that says of each region whether it is shown. */
+export function drawingColours(visible) {
+  return labelColours(visible.map((_, index) => regionColour(index)), visible);
 }
 
 /** The colours of the data's label: white, so that it differs from every mask. */
 export function outlineColours(count) {
-  return labelColours(new Array(count).fill(OUTLINE));
+  return labelColours(new Array(count).fill(OUTLINE), new Array(count).fill(true));
 }
 
-function labelColours(colours) {
+function labelColours(colours, visible) {
   const all = [[0, 0, 0], ...colours];
+  const isShown = [false, ...visible];
   return {
     R: all.map((colour) => colour[0]),
     G: all.map((colour) => colour[1]),
     B: all.map((colour) => colour[2]),
-    A: all.map((_, index) => (index === 0 ? 0 : 255)),
+    A: isShown.map((shown) => (shown ? 255 : 0)),
     I: all.map((_, index) => index),
     labels: all.map((_, index) => String(index)),
   };

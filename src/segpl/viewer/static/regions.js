@@ -4,14 +4,20 @@ import { css, regionColour } from "./colours.js";
 import { countNumbers, expectedDice } from "./mask.js";
 
 export class RegionRows {
-  /** `onThreshold` is called when the reader moves a threshold. */
-  constructor(box, regions, onThreshold) {
+  /** The functions are called when the reader moves a threshold, and shows or hides a region. */
+  constructor(box, regions, onThreshold, onVisible) {
     this.regions = regions;
     this.rows = regions.map((region, index) => row(region.name, index));
     this.rows.forEach((parts) => {
       box.append(parts.row);
       parts.slider.addEventListener("input", onThreshold);
+      parts.visible.addEventListener("change", onVisible);
     });
+  }
+
+  /** Whether each region is shown. */
+  get visible() {
+    return this.rows.map((parts) => parts.visible.checked);
   }
 
   get thresholds() {
@@ -69,9 +75,13 @@ function row(name, index) {
   const swatch = document.createElement("span");
   swatch.className = "swatch";
   swatch.style.backgroundColor = css(regionColour(index));
-  const title = document.createElement("span");
+  const title = document.createElement("label");
   title.className = "region-name";
-  title.textContent = name;
+  const visible = document.createElement("input");
+  visible.type = "checkbox";
+  visible.checked = true;
+  visible.id = `visible-${index}`;
+  title.append(name, visible);
   const slider = document.createElement("input");
   slider.type = "range";
   slider.min = 1;
@@ -87,7 +97,7 @@ function row(name, index) {
   volume.id = `volume-${index}`;
   dice.id = `dice-${index}`;
   box.append(swatch, title, slider, numbers);
-  return { row: box, slider, threshold, volume, dice };
+  return { row: box, visible, slider, threshold, volume, dice };
 }
 
 function number(list, name) {

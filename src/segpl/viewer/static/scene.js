@@ -53,7 +53,7 @@ export class Scene {
     await this.nv.attachToCanvas(this.canvas);
     this.nv.addColormap("segpl-probability", PROBABILITY);
     this.nv.addColormap("segpl-uncertainty", UNCERTAINTY);
-    this.nv.setDrawColormap(drawingColours(regions));
+    this.showRegions(new Array(regions).fill(true));
     this.nv.onLocationChange = () => this.onSlice();
     this.nv.onIntensityChange = () => this.onWindow();
     this.nv.onDrawingChanged = (action) => {
@@ -148,6 +148,11 @@ export class Scene {
   styleMask(visible, contour, opacity) {
     this.nv.drawRimOpacity = visible && contour ? 1 : -1;
     this.nv.setDrawOpacity(visible ? (contour ? FAINT : opacity) : 0);
+  }
+
+  /** Show or hide each region of the mask. */
+  showRegions(visible) {
+    this.nv.setDrawColormap(drawingColours(visible));
   }
 
   startDrawing() {
