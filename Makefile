@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all fuzz torture torture-short lint format types layers check results figures lock clean
+.PHONY: help setup demo test test-all fuzz torture torture-short lint format types layers check results figures lock niivue clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -19,6 +19,9 @@ $(VENV)/.installed: pyproject.toml requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
+
+niivue: setup ## Fetch NiiVue, which draws the scans of `segpl view` (setup does it too)
+	$(BIN)/python hatch_build.py
 
 demo: setup ## Train on built-in phantoms with and without the unlabelled ones, score both, draw them
 	$(BIN)/segpl demo --out demo

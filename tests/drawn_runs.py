@@ -64,18 +64,23 @@ def save_run(tumours, tmp_path_factory):
     def save(**settings):
         directory = tmp_path_factory.mktemp("run")
         run = plan_run(tumours, {**defaults, **settings})
-        run.save(directory)
-        save_task(directory, task)
-        weights = {}
-        for name, weight in run.build(task).state_dict().items():
-            weights[name] = weight.contiguous()
-            if name.endswith("head.block.conv.conv.bias"):
-                # With a bias of 0, masks have both foreground and background.
-                weights[name] = torch.zeros_like(weight)
-        (directory / WEIGHTS_FILE).write_bytes(safetensors.torch.save(weights))
-        return directory
+        return save_initial_weights(run, task, directory)
 
     return save
+
+
+def save_initial_weights(run, task, directory):
+    """Make a run directory of a run that was never trained."""
+    run.save(directory)
+    save_task(directory, task)
+    weights = {}
+    for name, weight in run.build(task).state_dict().items():
+        weights[name] = weight.contiguous()
+        if name.endswith("head.block.conv.conv.bias"):
+            # With a bias of 0, masks have both foreground and background.
+            weights[name] = torch.zeros_like(weight)
+    (directory / WEIGHTS_FILE).write_bytes(safetensors.torch.save(weights))
+    return directory
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         report,
         run,
         train,
+        view,
     )
     from segpl.inference.predictor import Predictor
     from segpl.inference.result import Prediction
@@ -37,6 +38,7 @@ __all__ = [
     "report",
     "run",
     "train",
+    "view",
 ]
 
 

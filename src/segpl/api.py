@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from ipyniivue import NiiVue
+
     from segpl.diagnosis import Diagnosis
     from segpl.inference.predictor import Predictor
     from segpl.prediction.request import MaskFormat
@@ -244,6 +246,19 @@ def rank(
 
     file = rank_scans(Path(run), _paths(inputs), _path(out), count, order, samples, show)
     return Ranking(file)
+
+
+def view(path: PathLike, scan: str | None = None) -> "NiiVue":
+    """Show a scan in a notebook, with the model's mask, its uncertainty and the label, if any.
+
+    `path` is a run, a folder of runs, the folder of `segpl run`, or a data folder. `scan` is the
+    name of a case; by default it is the one to label next. Returns ipyniivue's widget: the first
+    of its `volumes` is the scan, and the `cal_min` of a region's volume is its threshold in per
+    cent. To accept or correct masks use the command `segpl view`.
+    """
+    from segpl.viewer.notebook import show_in_notebook
+
+    return show_in_notebook(Path(path), scan)
 
 
 def compare(runs: PathLike | Sequence[PathLike], *, baseline: str = "supervised") -> "Comparison":

@@ -62,6 +62,11 @@ SCORES_FILE = "scores.csv"
 RANK_FILE = "rank.csv"
 """Which scans to label next."""
 
+ANSWER_FILE = "answer.json"
+"""In the folder of `segpl run`: `runs` names the folder of the runs that predict together."""
+ANSWER_MASKS = "masks"
+"""In the folder of `segpl run`: the masks and probabilities that those runs predicted."""
+
 RUNS_FOLDER = "runs"
 """Folder of a study that holds its run directories."""
 RUNS_FILE = "runs.json"

@@ -126,6 +126,20 @@ def test_report_writes_one_page(runs, tmp_path):
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
+def test_view_prints_an_address_with_a_token_and_the_next_training(runs, monkeypatch, capsys):
+    uvicorn = pytest.importorskip("uvicorn", reason="the extra view is not installed")
+
+    def stopped(_server, sockets):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(uvicorn.Server, "run", stopped)
+    monkeypatch.setattr("segpl.viewer.serving.require_niivue", lambda: None)
+    call("view", runs / "segpl-em", "--no-browser")
+    printed = capsys.readouterr()
+    assert re.search(r"http://127\.0\.0\.1:\d+/[\w-]{43}/", printed.out)
+    assert "segpl train" in printed.err
+
+
 def test_export_writes_a_model(runs, tmp_path):
     model = tmp_path / "model.onnx"
     call("export", runs / "supervised", "--format", "onnx", "--out", model)

@@ -9,7 +9,7 @@ import pytest
 import segpl.workflow as workflow
 from segpl.data.layouts import read_dataset
 from segpl.foundation.errors import UserError
-from segpl.rundir import read_split
+from segpl.rundir import ANSWER_FILE, read_mapping, read_split
 from segpl.training.learner import Learner
 from segpl.workflow.plan import Options
 
@@ -61,6 +61,7 @@ def test_a_stopped_run_continues_and_a_finished_one_repeats_nothing(
     assert numbers["variance"].notna().any()
     assert answer.verdict in (out / "summary.txt").read_text(encoding="utf-8")
     assert len(answer.lines()) < 10
+    assert read_mapping(out / ANSWER_FILE) == {"runs": answer.runs.name}
 
     capsys.readouterr()
     monkeypatch.setattr(Learner, "training_step", None)

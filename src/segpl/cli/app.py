@@ -21,6 +21,7 @@ from segpl.cli.run import run
 from segpl.cli.search import search
 from segpl.cli.study import study
 from segpl.cli.train import train
+from segpl.cli.view import view
 
 START = "Start"
 USE = "Use a trained run"
@@ -42,6 +43,7 @@ app.command(rich_help_panel=START)(with_quiet(methods))
 app.command(rich_help_panel=USE)(with_quiet(evaluate))
 app.command(rich_help_panel=USE)(with_quiet(predict))
 app.command(rich_help_panel=USE)(with_quiet(rank))
+app.command(rich_help_panel=USE)(with_quiet(view))
 app.command(rich_help_panel=USE)(with_quiet(compare))
 app.command(rich_help_panel=USE)(with_quiet(report))
 app.command(rich_help_panel=USE)(with_quiet(export))

@@ -49,4 +49,8 @@ def rank(
         print_json(ranking.record())
         return
     print(f"ranking: {ranking}")
-    show_next(next_training(run), comment="once you have labelled the first of them")
+    show_next(
+        ["segpl", "view", run],
+        next_training(run),
+        comment="once you have labelled the first of them",
+    )

@@ -83,7 +83,8 @@ def run(
         print(line)
     if not quiet:
         show_next(
+            ["segpl", "view", out],
             ["segpl", "predict", answer.runs, "NEW_SCANS", "--out", out / "new-masks"],
             ["segpl", "run", data, "--out", out.with_name(f"{out.name}-2")],
-            comment="once you have labelled more scans",
+            comment="once you have labelled more scans, or corrected masks in segpl view",
         )

@@ -1,6 +1,7 @@
 """The files of a case as read from disk, and what can be wrong with them."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import nibabel
@@ -31,13 +32,16 @@ def read_scan(case: Case) -> Scan:
     """Read the files of a case; a file that cannot be read is an error."""
     images = [read_image(file) for file in case.images]
     label = read_image(case.label) if case.label else None
-    return Scan(case, images, label, _nifti_header(images[0]))
+    return Scan(case, images, label, nifti_header(images[0].file))
 
 
-def _nifti_header(image: Image) -> Any:
-    """The header of a NIfTI file, so that masks can repeat its geometry to the last digit."""
-    if image.file.name.lower().endswith((".nii", ".nii.gz")):
-        return nibabel.load(image.file).header
+def nifti_header(file: Path) -> Any:
+    """The header of a NIfTI file, so that masks can repeat its geometry to the last digit.
+
+    None for other formats.
+    """
+    if file.name.lower().endswith((".nii", ".nii.gz")):
+        return nibabel.load(file).header
     return None
 
 

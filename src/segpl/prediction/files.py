@@ -1,10 +1,10 @@
 """The scans of one command. Finished scans are skipped, and a scan that fails stops no other."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
@@ -31,6 +31,9 @@ from segpl.rundir import run_directories
 
 T = TypeVar("T")
 
+TitledProgress = Callable[[Sequence[Any], str], Iterable[Any]]
+"""Passes items through, and may show how many are done, under a title."""
+
 TABLE_FILE = "cases.csv"
 
 
@@ -56,6 +59,7 @@ class ScanSteps:
     """All scans that are predicted, for the numbers in the progress bar."""
     training_statistics: Sequence[TrainingStatistics] = ()
     """Those of the runs that have recorded them."""
+    show_progress: TitledProgress = track
 
     def read(self, case: Case) -> Prepared:
         """Read the files of a scan, and prepare it for the network."""
@@ -68,7 +72,7 @@ class ScanSteps:
         title = f"{case.name} ({number} of {len(self.cases)})"
 
         def show_progress(slabs: Sequence[T]) -> Iterable[T]:
-            return track(slabs, title)
+            return self.show_progress(slabs, title)
 
         request = self.output.request
         options = MapOptions(request.samples, (request.temperature,))
@@ -128,8 +132,11 @@ def predict_cases(
     predictor: Predictor,
     cases: Sequence[Case],
     request: Request,
+    show_progress: TitledProgress = track,
 ) -> Path:
     """Predict these scans with the predictor of `directory`, and return `cases.csv`.
+
+    `show_progress` wraps the slabs of each scan.
 
     Memory. With V voxels of a scan as stored (b bytes each), v on the network's grid and s in a
     slab (4 million, or one row of windows), C channels, K regions and M maps (K probabilities,
@@ -163,7 +170,8 @@ def _predict_cases(
     if done > 0:
         console.print(f"{done} of {len(cases)} scans were predicted before: {request.out}")
     table = CaseTable(request.out / TABLE_FILE)
-    steps = ScanSteps(predictor, output, table, waiting, _training_statistics(directory))
+    training_statistics = _training_statistics(directory)
+    steps = ScanSteps(predictor, output, table, waiting, training_statistics, show_progress)
     errors = []
     for _, error in run_pipeline(waiting, steps.read, steps.predict, steps.write):
         if error is not None:

@@ -142,9 +142,11 @@ class OutputFolder:
 
     def _map_files(self, case: Case) -> dict[str, Path]:
         """The file of each requested map, by the name of the map."""
-        file = f"{file_name(case.name)}.nii.gz"
-        out = self.request.out
-        return {name: out / name / file for name in self.request.map_names()}
+        return {name: self.map_file(case, name) for name in self.request.map_names()}
+
+    def map_file(self, case: Case, name: str) -> Path:
+        """Where a map is, such as `probability`, if it was requested."""
+        return self.request.out / name / f"{file_name(case.name)}.nii.gz"
 
     def _possible_masks(self, case: Case) -> list[Path]:
         """Where the mask may be.

@@ -23,7 +23,14 @@ from segpl.prediction.request import Request
 from segpl.ranking import make_ranking
 from segpl.reporting.page import write_report
 from segpl.reporting.prediction_sheet import write_prediction_sheet
-from segpl.rundir import RANK_FILE, SCORES_FILE, is_trained
+from segpl.rundir import (
+    ANSWER_FILE,
+    ANSWER_MASKS,
+    RANK_FILE,
+    SCORES_FILE,
+    is_trained,
+    write_json,
+)
 from segpl.settings.run import Run
 from segpl.training.loop import train
 from segpl.workflow.answer import Answer, Outcome, compare_runs, read_ranking
@@ -57,7 +64,6 @@ __all__ = ["Answer", "Options", "run"]
 
 SUMMARY_FILE = "summary.txt"
 REPORT_FILE = "report.html"
-MASKS_FOLDER = "masks"
 NO_TEST = "there are too few labelled subjects to test on. Label more scans."
 
 
@@ -149,7 +155,7 @@ class _Work:
         self.dataset = dataset
         self.costs = costs
         self.out = out
-        self.masks = out / MASKS_FOLDER
+        self.masks = out / ANSWER_MASKS
         self.ranking_file = out / RANK_FILE
         self.to_rank, only_to_predict = scans_without_label(dataset, plan.runs)
         self.to_predict: Cases = self.to_rank + only_to_predict
@@ -205,6 +211,7 @@ class _Work:
         outcome = self._compare()
         method = outcome.better(self.plan.methods[-1])
         runs = self.out / method
+        write_json(self.out / ANSWER_FILE, {"runs": method})
         if self.to_predict:
             with display.next_stage():
                 self._predict(runs)

@@ -7,6 +7,7 @@ from pathlib import Path
 from segpl.data.formats.arrays import open_npy, open_npz
 from segpl.data.formats.hdf5 import open_hdf5
 from segpl.data.formats.image import (
+    Affine,
     Grid,
     Image,
     LazyImage,
@@ -79,6 +80,12 @@ def read_grid(file: Path) -> Grid:
         lazy = _open(file)
     channels, x, y, z = lazy.shape
     return Grid((x, y, z), spacing(lazy.affine), channels, orientation(lazy.affine))
+
+
+def read_affine(file: Path) -> Affine:
+    """The position of the voxels in space, from the header alone."""
+    with _failures_as_user_errors(file):
+        return _open(file).affine
 
 
 def stores_geometry(file: Path) -> bool:

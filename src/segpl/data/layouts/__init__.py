@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 from segpl.data.cases import Case, Dataset, check_task, with_readable_names
 from segpl.data.layouts import brats, carve, decathlon, drive, manifest, nnunet, paper, plain
 from segpl.data.layouts.plain.description import description_file
+from segpl.data.reviews import with_reviews
 from segpl.foundation.errors import UserError
 
 
@@ -40,13 +41,24 @@ LAYOUTS: tuple[Layout, ...] = (
 )
 """In the order in which they are tried: descriptions come before guesses from file names."""
 
+LAYOUTS_WITH_LABELS_FOLDER = (decathlon.NAME, nnunet.NAME)
+"""Those whose training images are in `imagesTr` and their labels in `labelsTr`."""
+
 
 class UnknownLayoutError(UserError):
     """No layout recognises the folder."""
 
 
 def read_dataset(folder: Path) -> Dataset:
-    """The dataset in `folder`, or in a manifest file, whatever its layout."""
+    """The dataset in `folder`, or in a manifest file, whatever its layout.
+
+    Labels reviewed in `segpl view` are part of it, and rejected scans are not.
+    """
+    return with_reviews(read_originals(folder))
+
+
+def read_originals(folder: Path) -> Dataset:
+    """The dataset as its layout describes it, whatever was reviewed since."""
     if not folder.is_dir() and not manifest.recognises(folder):
         raise UserError(
             f"{folder} is not a folder: give the folder that holds dataset.json and imagesTr."

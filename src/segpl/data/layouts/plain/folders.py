@@ -8,6 +8,7 @@ from pathlib import Path
 from segpl.data.layouts.pairing import images_in, visible
 from segpl.data.layouts.plain.description import Description
 from segpl.data.layouts.plain.names import Names
+from segpl.data.reviews import is_review_folder
 
 IMAGE_FOLDERS = ("images", "image", "imgs", "img", "scans", "scan", "volumes", "volume")
 LABEL_FOLDERS = (
@@ -143,4 +144,6 @@ def _is_skipped(file: Path, description: Description) -> bool:
 
 
 def _subfolders(folder: Path) -> list[Path]:
-    return [path for path in visible(folder.iterdir()) if path.is_dir()]
+    """The visible subfolders, without the one of reviewed labels."""
+    subfolders = [path for path in visible(folder.iterdir()) if path.is_dir()]
+    return [path for path in subfolders if not is_review_folder(path)]
