@@ -4,8 +4,8 @@ A block that cannot run in a test has a comment before it that gives the reason:
 `<!-- not run: it needs a GPU -->`.
 """
 
-import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import pytest
 
-from segpl.api import run as segpl_run
+import segpl
+from segpl.cli import run_command
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -25,15 +26,7 @@ BLOCK = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 SMALL = {"steps": 2, "channels": 4, "patch": [32, 32], "ratio": 1}
-SMALL_OPTIONS = " ".join(f"--set '{key}={value}'" for key, value in SMALL.items())
-SEGPL = f"""#!/bin/sh
-# segpl for tests: the trainings of the documentation, but small and short.
-case "$1" in
-  train|run) exec "{sys.executable}" -m segpl "$@" {SMALL_OPTIONS} ;;
-  phantom) exec "{sys.executable}" -m segpl "$@" --subjects 6 ;;
-  *) exec "{sys.executable}" -m segpl "$@" ;;
-esac
-"""
+"""Settings of every training here, so that it takes a second."""
 
 
 class Block(NamedTuple):
@@ -55,72 +48,73 @@ def runnable_blocks(page):
 RUNNABLE_PAGES = [page for page in PAGES if runnable_blocks(page)]
 
 
+def run_block(block):
+    """Run a block in the current folder; an error or an exit code other than 0 fails."""
+    if block.language == "python":
+        exec(compile(shortened_program(block.code), "block", "exec"), {"__name__": "block"})
+        return
+    for line in block.code.splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["segpl"]:
+            code = run_command(shortened_command(words[1:]))
+            assert code == 0, line
+        elif words:
+            program = [sys.executable if word == "python" else word for word in words]
+            subprocess.run(program, check=True)
+
+
+def shortened_program(code):
+    """A program whose trainings have the small settings."""
+    return re.sub(r'\{"steps": \d+\}', repr(SMALL), code)
+
+
+def shortened_command(words):
+    """A command whose training, if it is one, has the small settings; and few phantoms."""
+    if words[0] in ("train", "run"):
+        line = re.sub(r" --(steps|minutes) \d+", "", shlex.join(words))
+        settings = [f"--set={key}={value}" for key, value in SMALL.items()]
+        return [*shlex.split(line), *settings]
+    if words[0] == "phantom":
+        return [*words, "--subjects", "6"]
+    return words
+
+
 @pytest.fixture(scope="module")
 def example(tumours, tmp_path_factory):
     """A folder with what the pages start from: `mydata`, and `answer` of the tutorial."""
     folder = tmp_path_factory.mktemp("example")
     shutil.copytree(tumours, folder / "mydata")
-    segpl_run(folder / "mydata", folder / "answer", seeds=2, settings=SMALL, quiet=True)
+    segpl.run(folder / "mydata", folder / "answer", seeds=2, settings=SMALL, quiet=True)
     return folder
 
 
-@pytest.fixture
-def command(tmp_path_factory):
-    """A folder with a `segpl` whose trainings are short."""
-    folder = tmp_path_factory.mktemp("bin")
-    program = folder / "segpl"
-    program.write_text(SEGPL, encoding="utf-8")
-    program.chmod(0o755)
-    return folder
-
-
-def shortened(code):
-    """Few steps where the code itself gives a number."""
-    code = re.sub(r'"steps": \d+', '"steps": 2, "channels": 4, "patch": [32, 32]', code)
-    return re.sub(r"--(steps|minutes) \d+", "", code)
-
-
-def run_block(block, folder, command):
-    code = shortened(block.code)
-    words = ["bash", "-euo", "pipefail", "-c", code]
-    if block.language == "python":
-        words = [sys.executable, "-c", code]
-    path = f"{command}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return subprocess.run(
-        words,
-        cwd=folder,
-        env=os.environ | {"PATH": path, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
+def made_by(page):
+    """Those folders of the example that the page makes itself."""
+    code = "".join(block.code for block in runnable_blocks(page))
+    return [name for name in ("mydata", "answer") if re.search(rf"--out {name}\s", code)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", RUNNABLE_PAGES, ids=lambda page: page.name)
-def test_the_code_blocks_of_a_page_run_in_their_order(page, example, command, tmp_path):
+def test_the_code_blocks_of_a_page_run_in_their_order(page, example, tmp_path, monkeypatch):
     folder = tmp_path / "page"
-    shutil.copytree(example, folder)
-    for name in written_by(page):
-        shutil.rmtree(folder / name)
+    shutil.copytree(example, folder, ignore=shutil.ignore_patterns(*made_by(page)))
+    monkeypatch.chdir(folder)
     for block in runnable_blocks(page):
-        result = run_block(block, folder, command)
-        assert result.returncode == 0, f"{block.code}\n{result.stdout}\n{result.stderr}"
+        run_block(block)
 
 
-def written_by(page):
-    """The folders of the example that the page makes itself."""
-    code = "".join(block.code for block in runnable_blocks(page))
-    names = []
-    for name in ("mydata", "answer"):
-        if re.search(rf"--out {name}\b(?!-)", code):
-            names.append(name)
-    return names
-
-
-def test_a_failing_block_is_noticed(tmp_path, command):
-    for language, code in (("sh", "false\ntrue\n"), ("python", "raise SystemExit(1)\n")):
-        assert run_block(Block(language, code, None), tmp_path, command).returncode != 0
+@pytest.mark.parametrize(
+    "block",
+    [
+        Block("sh", "segpl doctor nowhere", None),
+        Block("sh", "false", None),
+        Block("python", "1 / 0", None),
+    ],
+)
+def test_a_failing_block_is_noticed(block):
+    with pytest.raises((AssertionError, subprocess.CalledProcessError, ZeroDivisionError)):
+        run_block(block)
 
 
 def test_a_block_is_left_out_only_with_a_reason(tmp_path):
