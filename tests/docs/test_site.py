@@ -1,6 +1,7 @@
 """The documentation site builds without a warning and loads nothing from elsewhere."""
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -68,3 +69,16 @@ def test_an_equation_leads_to_its_code_and_test(site):
 def test_the_links_of_a_page_of_the_repository_lead_somewhere(name):
     for match in LINK.finditer((ROOT / name).read_text(encoding="utf-8")):
         assert (ROOT / match["path"]).exists(), match["path"]
+
+
+def test_a_notebook_becomes_a_page_of_text_and_code():
+    page = runpy.run_path(str(ROOT / "docs/hooks/notebooks.py"))["notebook_page"]
+    cells = [
+        {"cell_type": "markdown", "source": ["# Title\n", "Text."]},
+        {"cell_type": "code", "source": ["import segpl\n", "segpl.doctor(data)"], "outputs": []},
+    ]
+    assert page({"cells": cells}, "tutorial.ipynb") == (
+        "# Title\nText.\n\n"
+        "[Download the notebook](tutorial.ipynb)\n\n"
+        "```python\nimport segpl\nsegpl.doctor(data)\n```\n"
+    )
