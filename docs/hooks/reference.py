@@ -10,6 +10,7 @@ from mkdocs.structure.files import File, Files
 from typer.models import ArgumentInfo
 
 from segpl.cli.app import app
+from segpl.reporting.table import Table
 from segpl.study.catalogue import EVERY_RUN, catalogue, description, settings_table
 
 
@@ -107,31 +108,42 @@ def settings_page() -> str:
         "`segpl methods run` print the same. Change a setting with `--set SETTING=VALUE` or",
         "in a YAML file (`--config FILE`).",
     ]
-    named: list[str] = []
+    with_settings: list[str] = []
     for table in catalogue():
         title = table.title.split(":")[0]
-        rows = [row for group in table.groups for row in group]
+        rows = _rows(table)
         lines += ["", f"## {title}", ""]
         lines += _table(["name", "what it does"], ([f"`{name}`", text] for name, text in rows))
         if title != "Shifts":
-            named += [name for name, _ in rows]
-    for name in [EVERY_RUN, *named]:
-        title = "Settings of every training" if name == EVERY_RUN else f"Settings of {name}"
-        text = description(name).removeprefix(f"{name}: ")
-        rows = [row for group in settings_table(name).groups for row in group]
-        lines += ["", f"## {title}", ""]
-        if name != EVERY_RUN:
-            lines += [text, ""]
-        cells = ([f"`{key}`", f"`{default}`" if default else "", why] for key, default, why in rows)
-        lines += _table(["setting", "default", "meaning"], cells)
+            with_settings += [name for name, _ in rows]
+    lines += ["", "## Settings of every training", "", *_settings(EVERY_RUN)]
+    for name in with_settings:
+        about = description(name).removeprefix(f"{name}: ")
+        lines += ["", f"## Settings of {name}", "", about, "", *_settings(name)]
     return "\n".join(lines)
 
 
+def _settings(name: str) -> list[str]:
+    rows = []
+    for setting, default, meaning in _rows(settings_table(name)):
+        rows.append([f"`{setting}`", f"`{default}`" if default else "", meaning])
+    return _table(["setting", "default", "meaning"], rows)
+
+
+def _rows(table: Table) -> list[list[str]]:
+    return [[str(cell) for cell in row] for group in table.groups for row in group]
+
+
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = [_row(header), "|" + "---|" * len(header)]
-    return lines + [_row(row) for row in rows]
+    lines = [_line(header), "|" + "---|" * len(header)]
+    return lines + [_line(row) for row in rows]
 
 
-def _row(cells: Sequence[str]) -> str:
-    one_line = (" ".join(cell.split()).replace("|", "\\|") for cell in cells)
-    return f"| {' | '.join(one_line)} |"
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(_cell(cell) for cell in cells)} |"
+
+
+def _cell(text: str) -> str:
+    """The text on one line. A bar ends a cell, unless it is in code or escaped."""
+    text = " ".join(text.split())
+    return text if text.startswith("`") else text.replace("|", "\\|")
