@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TORCH := torch==2.13.0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all fuzz lint format types layers docs check results lock clean
+.PHONY: help setup demo test test-all fuzz lint format types layers docs check results figures lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -55,6 +55,10 @@ check: test-all lint types layers docs ## Everything that continuous integration
 
 results: setup ## Write docs/results.md anew from the scores in studies/results
 	$(BIN)/python studies/results.py
+
+figures: setup ## Draw the diagrams and the thresholds of docs/paper.md anew
+	$(BIN)/python studies/diagrams.py
+	$(BIN)/python studies/thresholds.py
 
 lock: ## Write requirements.lock anew from pyproject.toml
 	$(PYTHON) -m venv $(VENV)-lock

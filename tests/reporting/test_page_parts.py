@@ -13,6 +13,7 @@ from segpl.reporting.page.reproducibility import differing_settings, flatten_set
 from segpl.reporting.page.scans import find_cases, largest_entropy, read_scan
 from segpl.reporting.page.training_curves import (
     draw_threshold_inference,
+    draw_thresholds,
     prior_moments,
     threshold_inference,
     thresholds,
@@ -160,13 +161,27 @@ def test_the_figure_of_inference_plots_these_numbers(tmp_path):
     methods = pd.Categorical(numbers["method"], material.methods)
     figure = draw_threshold_inference(numbers.assign(method=methods))
     above, below = figure.axes
-    posterior, prior = above.lines
+    prior, posterior = above.lines
     (bound,) = below.lines
     assert posterior.get_ydata() == pytest.approx([0.3, 0.4])
     assert prior.get_ydata() == pytest.approx([0.3, 0.3])
     assert bound.get_ydata() == pytest.approx([-0.9, -0.4])
-    band_of_posterior = above.collections[0].get_datalim(above.transData)
+    band_of_posterior = above.collections[1].get_datalim(above.transData)
     assert (band_of_posterior.y0, band_of_posterior.y1) == pytest.approx((0.1, 0.5))
+
+
+@pytest.mark.parametrize("draw", [draw_thresholds, draw_threshold_inference])
+def test_a_prior_that_methods_share_hides_no_posterior(draw, tmp_path):
+    """Drawn once for each method, its band would be opaque."""
+    numbers = []
+    for seed, method in enumerate(("first", "second", "third")):
+        run = inferring_run(tmp_path / method, seed=seed, bounds=[-0.9, -0.4])
+        numbers.append(threshold_inference(gather([run])).assign(method=method))
+    together = pd.concat(numbers)
+    figure = draw(together.assign(method=pd.Categorical(together["method"])))
+    for axis in figure.axes:
+        priors = [line for line in axis.lines if line.get_label().startswith("prior")]
+        assert len(priors) <= 1
 
 
 def test_a_run_without_a_bound_has_no_figure_of_inference(tmp_path):

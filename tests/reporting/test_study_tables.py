@@ -276,7 +276,7 @@ def test_the_papers_layout_has_a_row_for_each_budget_and_a_column_for_each_metho
         ["2", "paper", "–", "–", "69.44 ± 6.38"],
         ["training s", "this study", "–", "–", "10"],
         ["training s", "paper", "–", "–", "1601"],
-        ["GFLOP", "this study", "–", "–", "6.22"],
+        ["GFLOP", "this study", "–", "–", "12.44"],
         ["GFLOP", "paper", "–", "–", "6.22"],
         ["parameters K", "this study", "–", "–", "626.7"],
         ["parameters K", "paper", "–", "–", "626.7"],

@@ -13,7 +13,7 @@ from segpl.reporting.run_folder import find_runs
 from segpl.settings.run import read_yaml
 from segpl.settings.sources import preset_file
 from segpl.study.fitting import data_notes
-from segpl.study.jobs import common_settings, expand
+from segpl.study.jobs import common_settings, expand, preset_notes
 from segpl.study.study_file import read_study
 
 STUDIES = Path(__file__).parents[2] / "studies"
@@ -195,9 +195,14 @@ def test_the_studies_of_the_papers_tables_have_all_its_figures(name, crowd):
 def test_the_study_of_table_1_has_the_papers_subjects_and_labelled_crops(crowd, tmp_path):
     study, source = read_study(STUDIES / "carve.yaml", crowd)
     jobs = expand(study, source, tmp_path)
-    assert [budget.label for budget in study.budgets] == ["2", "5", "10", "20"]
+    assert [budget.label for budget in study.budgets] == [
+        "2 volumes",
+        "5 volumes",
+        "10 volumes",
+        "20 volumes",
+    ]
     for job in jobs:
-        assert job.run.crops == int(job.budget)
+        assert job.budget == f"{job.run.crops} volumes"
         assert job.run.patch == (176, 176, 3)
         assert subjects_of(job.run) == (1, 2, 1, 5)
 
@@ -235,6 +240,13 @@ def test_a_study_is_fitted_to_the_subjects_of_the_data(
     notes = " ".join(data_notes(common_settings(study, source), jobs[0].run))
     assert (f"asks for {test} test subjects" in notes) == (fitted[0] < test)
     assert (f"asks for {unlabelled} unlabelled subjects" in notes) == (fitted[1] < unlabelled)
+
+
+def test_settings_that_differ_from_the_preset_are_noted(crowd):
+    study, source = read_study(STUDIES / "carve.yaml", crowd)
+    assert preset_notes(study, source) == []
+    shorter = replace(study, settings={"test": 5, "steps": 3, "ratio": 4})
+    assert preset_notes(shorter, source) == ["Unlike the preset carve: steps is 3 instead of 800."]
 
 
 def test_without_fitting_too_few_subjects_are_an_error(crowd, study_file, tmp_path):

@@ -16,7 +16,7 @@ PAPER_PER_CENT = Format(".2f")
 FOUR_DIGITS = Format(".4g")
 COST_ROWS = {
     "training s": ("seconds", 1.0, "paper_seconds", 1.0),
-    "GFLOP": ("flops_prediction", 1e-9, "paper_gigaflops", 1.0),
+    "GFLOP": ("flops_learning", 1e-9, "paper_gigaflops", 1.0),
     "parameters K": ("parameters", 1e-3, "paper_parameters", 1e-3),
 }
 """Title of a row, its key and factor in our numbers, and its key and factor in the paper's."""
@@ -34,15 +34,34 @@ def paper_layout_table(numbers: pd.DataFrame, cost: pd.DataFrame, layout: Layout
     for budget, rows in numbers.groupby("budget", sort=False):
         groups.append(_score_rows(str(budget), rows.set_index("method"), layout))
     if layout.paper_cost and not cost.empty:
-        groups.append(_cost_rows(cost.set_index("method"), layout))
+        groups.append(_cost_rows(_with_flops_of_learning(cost).set_index("method"), layout))
     notes = [
         f"Foreground IoU in per cent. {AVERAGING}",
         SELECTION,
         f"The paper's figures are its own ({layout.paper}), on its own data and machine. "
         "The paper does not say whether background counts.",
+        *_cost_notes(layout),
         *layout.notes,
     ]
     return Table(f"{layout.title}: the layout of the paper", columns, groups, notes)
+
+
+def _with_flops_of_learning(cost: pd.DataFrame) -> pd.DataFrame:
+    """The cost with the operations of learning from one image, which the paper's figures match.
+
+    The image is an unlabelled one, or a labelled one for a method that uses no others.
+    """
+    labelled = cost["flops_labelled"]
+    unlabelled = cost["flops_unlabelled"]
+    return cost.assign(flops_learning=unlabelled.where(unlabelled > 0, labelled))
+
+
+def _cost_notes(layout: Layout) -> list[str]:
+    if not layout.paper_cost:
+        return []
+    return [
+        "GFLOP are those of a forward pass to learn from an unlabelled image, if there are any."
+    ]
 
 
 def _score_rows(budget: str, rows: pd.DataFrame, layout: Layout) -> Sequence[Row]:

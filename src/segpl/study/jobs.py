@@ -134,13 +134,29 @@ def _data_folder(study: Study, out: Path) -> Path:
     return study.data.resolve()
 
 
+def preset_notes(study: Study, source: YamlSource) -> list[str]:
+    """How the settings of a study differ from those of its preset, such as fewer steps."""
+    preset_settings = _preset_settings(study, source)
+    differences = []
+    for key, value in study.settings.items():
+        if key in preset_settings and key != "method" and value != preset_settings[key]:
+            differences.append(f"{key} is {value} instead of {preset_settings[key]}")
+    if not differences:
+        return []
+    return [f"Unlike the preset {study.preset}: {', '.join(differences)}."]
+
+
+def _preset_settings(study: Study, source: YamlSource) -> Settings:
+    """The settings of the study's preset; none if it has no preset."""
+    if not study.preset:
+        return {}
+    with source.locate_errors(("preset",)):
+        return read_yaml(preset_file(Path(study.preset)))
+
+
 def common_settings(study: Study, source: YamlSource) -> Settings:
     """The settings of all runs: those of the preset, updated with those of the study."""
-    preset_settings: Settings = {}
-    if study.preset:
-        file = preset_file(Path(study.preset))
-        with source.locate_errors(("preset",)):
-            preset_settings = read_yaml(file)
+    preset_settings = _preset_settings(study, source)
     with source.locate_errors(("settings", "method")):
         hyper_parameters = study.settings.get("method", {})
         _check_hyper_parameters(hyper_parameters, study)

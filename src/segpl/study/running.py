@@ -14,7 +14,7 @@ from segpl.rundir import RUNS_FILE, write_json
 from segpl.study.cluster import require_ray, run_on_cluster
 from segpl.study.estimate import RULE, largest_that_fits, seconds_per_run
 from segpl.study.fitting import data_notes
-from segpl.study.jobs import Job, budgets_of, common_settings, expand, seeds_of
+from segpl.study.jobs import Job, budgets_of, common_settings, expand, preset_notes, seeds_of
 from segpl.study.local import Event, run_locally
 from segpl.study.progress import StudyProgress
 from segpl.study.results import costs, images, layout, scores
@@ -46,7 +46,8 @@ def run_study(
     with exclusive_use(out):
         jobs = expand(study, source, out)
         evaluation = Evaluation(list(study.shifts), study.samples)
-        notes = data_notes(common_settings(study, source), jobs[0].run)
+        notes = preset_notes(study, source)
+        notes += data_notes(common_settings(study, source), jobs[0].run)
         if minutes is not None:
             jobs, left_out = _within_minutes(minutes, jobs, evaluation, out, workers or 1, on)
             notes += left_out

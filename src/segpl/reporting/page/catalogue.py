@@ -194,13 +194,12 @@ PLOTS = (
         section="training",
         title="Inference of the threshold",
         caption=(
-            "Above, the prior and the posterior of the threshold: mean and one standard deviation. "
-            "Below, in the same colours, the bound of Eq. 7 that the posterior should maximise: "
-            "minus "
-            "the expected loss of the labels, minus the divergence from the prior. It is computed "
-            "exactly, and higher is better. It also rises as the network becomes more certain, so "
-            "compare its "
-            "course and not its level between methods. Bands around it show the range over seeds."
+            "A panel for each method shows the prior and the posterior of its threshold: mean and "
+            "one standard deviation. The lowest panel shows, in the same colours, the bound of "
+            "Eq. 7 that the posterior should maximise: minus the expected loss of the labels, "
+            "minus the divergence from the prior. It is computed exactly, and higher is better. It "
+            "also rises as the network becomes more certain, so compare its course and not its "
+            "level between methods. Bands around it show the range over seeds."
         ),
         alt="Line charts of the threshold's prior and posterior, and of the bound, over steps.",
         numbers=threshold_inference,

@@ -86,12 +86,13 @@ def make_panels(
     panels = []
     for axis, (name, rows) in zip(axes, groups, strict=True):
         if needs_titles:
-            axis.set_title(_panel_title(str(name)), loc="left")
+            axis.set_title(panel_title(str(name)), loc="left")
         panels.append((axis, rows))
     return figure, panels
 
 
-def _panel_title(name: str) -> str:
+def panel_title(name: str) -> str:
+    """The title of a panel: a budget that is a mere number says what it counts."""
     return f"{name} labelled" if name.isdigit() else name
 
 

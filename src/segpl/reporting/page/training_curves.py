@@ -7,18 +7,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from scipy import stats
 
 from segpl.reporting.material import Material
 from segpl.reporting.page.style import (
     CELL,
-    DrawMethod,
+    LEGEND_HEIGHT,
+    PANEL_WIDTH,
     MethodStyle,
     add_legend,
     by_method,
     draw_band,
     make_panels,
+    panel_title,
     plot_methods,
 )
 
@@ -28,6 +30,10 @@ MARKER_LIMIT = 15
 """Curves with fewer points than this get markers."""
 THRESHOLD_COLUMNS = ["threshold", "threshold_spread", "posterior_mean", "posterior_deviation"]
 PRIOR_COLOUR = "#5c5c57"
+INFERENCE_PANEL_HEIGHT = 1.4
+"""Inches, of a panel with the prior and the posterior of one method."""
+BOUND_HEIGHT = 2
+"""Height of the panel with the bounds, relative to that of a posterior."""
 
 
 def training_curve(material: Material, column: str) -> pd.DataFrame:
@@ -180,19 +186,18 @@ def _categorical_moments(values: np.ndarray, weights: list[float] | None) -> tup
 
 
 def draw_thresholds(numbers: pd.DataFrame) -> Figure:
-    """Plot the prior in grey, each posterior in colour, and the drawn thresholds as dots."""
-    return plot_methods(
-        numbers,
-        _draw_threshold,
-        xlabel="step",
-        ylabel="threshold T",
-        xlim=(0, None),
-        ylim=(0, 1),
-    )
+    """Plot each prior in grey, each posterior in colour, and the drawn thresholds as dots."""
+    figure, panels = make_panels(numbers)
+    for axis, rows in panels:
+        _draw_priors(axis, rows)
+        for style, curve in by_method(rows):
+            _draw_posterior(axis, curve, style)
+            _draw_drawn_thresholds(axis, curve, style)
+        axis.set(xlabel="step", ylabel="threshold T", xlim=(0, None), ylim=(0, 1))
+    return add_legend(figure)
 
 
-def _draw_threshold(axis: Axes, curve: pd.DataFrame, style: MethodStyle) -> None:
-    _draw_prior_and_posterior(axis, curve, style)
+def _draw_drawn_thresholds(axis: Axes, curve: pd.DataFrame, style: MethodStyle) -> None:
     axis.plot(
         curve["step"],
         curve["threshold"],
@@ -204,33 +209,46 @@ def _draw_threshold(axis: Axes, curve: pd.DataFrame, style: MethodStyle) -> None
 
 
 def draw_threshold_inference(numbers: pd.DataFrame) -> Figure:
-    """Plot prior and posterior in a panel for each budget, and the bound in the panel below it."""
-    panels_of_budgets = []
-    for budget, rows in numbers.groupby("budget", observed=True):
-        panels_of_budgets.append(rows.assign(panel=f"{budget}: prior and posterior"))
-        panels_of_budgets.append(rows.assign(panel=f"{budget}: bound"))
-    figure, panels = make_panels(pd.concat(panels_of_budgets), by="panel")
-    for axis, rows in panels[0::2]:
-        _draw_methods(axis, rows, _draw_prior_and_posterior)
-        axis.set(ylabel="threshold T", xlim=(0, None), ylim=(0, 1))
-    for axis, rows in panels[1::2]:
-        _draw_methods(axis, rows, _draw_bound)
-        axis.set(xlabel="step", ylabel="bound (Eq. 7)", xlim=(0, None))
+    """Plot prior and posterior in a panel for each method, and all bounds in the panel below."""
+    groups = list(numbers.groupby("budget", observed=True))
+    panel_count = sum(rows["method"].nunique() + BOUND_HEIGHT for _, rows in groups)
+    height = INFERENCE_PANEL_HEIGHT * panel_count + LEGEND_HEIGHT
+    figure = Figure(figsize=(PANEL_WIDTH, height), layout="constrained")
+    parts = figure.subfigures(len(groups), squeeze=False)[:, 0]
+    for part, (budget, rows) in zip(parts, groups, strict=True):
+        if len(groups) > 1:
+            part.suptitle(panel_title(str(budget)), x=0.02, ha="left")
+        _draw_inference_at_budget(part, rows)
     return add_legend(figure)
 
 
-def _draw_methods(axis: Axes, rows: pd.DataFrame, draw_method: DrawMethod) -> None:
-    for style, method_rows in by_method(rows):
-        draw_method(axis, method_rows, style)
+def _draw_inference_at_budget(figure: SubFigure, rows: pd.DataFrame) -> None:
+    curves = list(by_method(rows))
+    heights = [1] * len(curves) + [BOUND_HEIGHT]
+    axes = figure.subplots(len(heights), sharex=True, height_ratios=heights)
+    for axis, (style, curve) in zip(axes[:-1], curves, strict=True):
+        _draw_priors(axis, curve)
+        _draw_posterior(axis, curve, style)
+        axis.set_title(style.method, loc="left", size="medium")
+        axis.set(ylabel="T", xlim=(0, None), ylim=(0, 1))
+    for style, curve in curves:
+        _draw_bound(axes[-1], curve, style)
+    axes[-1].set(xlabel="step", ylabel="bound (Eq. 7)")
 
 
-def _draw_prior_and_posterior(axis: Axes, curve: pd.DataFrame, style: MethodStyle) -> None:
-    _draw_distribution(
-        axis, curve, "posterior", color=style.color, ls="-", label=f"{style.method}: posterior"
+def _draw_priors(axis: Axes, rows: pd.DataFrame) -> None:
+    """Draw each prior of a panel once, however many methods have it."""
+    last_step = rows["step"].max()
+    for mean, deviation in rows[["prior_mean", "prior_deviation"]].drop_duplicates().to_numpy():
+        line = pd.DataFrame({"step": [0, last_step], "mean": mean, "deviation": deviation})
+        _draw_distribution(axis, line, PRIOR_COLOUR, ls="--", label="prior ± 1 standard deviation")
+
+
+def _draw_posterior(axis: Axes, curve: pd.DataFrame, style: MethodStyle) -> None:
+    line = curve[["step"]].assign(
+        mean=curve["posterior_mean"], deviation=curve["posterior_deviation"]
     )
-    _draw_distribution(
-        axis, curve, "prior", color=PRIOR_COLOUR, ls="--", label="prior ± 1 standard deviation"
-    )
+    _draw_distribution(axis, line, style.color, ls="-", label=f"{style.method}: posterior")
 
 
 def _draw_bound(axis: Axes, curve: pd.DataFrame, style: MethodStyle) -> None:
@@ -239,13 +257,9 @@ def _draw_bound(axis: Axes, curve: pd.DataFrame, style: MethodStyle) -> None:
     axis.plot(curve["step"], curve["bound"], color=style.color, lw=1.4, ls=style.linestyle)
 
 
-def _draw_distribution(
-    axis: Axes, curve: pd.DataFrame, name: str, color: str, ls: str, label: str
-) -> None:
+def _draw_distribution(axis: Axes, line: pd.DataFrame, color: str, ls: str, label: str) -> None:
     """Draw the mean of a distribution of T with a band of one standard deviation on each side."""
-    mean = curve[f"{name}_mean"]
-    deviation = curve[f"{name}_deviation"]
-    axis.fill_between(
-        curve["step"], mean - deviation, mean + deviation, color=color, alpha=0.2, lw=0
-    )
-    axis.plot(curve["step"], mean, color=color, lw=1.5, ls=ls, label=label)
+    low = line["mean"] - line["deviation"]
+    high = line["mean"] + line["deviation"]
+    axis.fill_between(line["step"], low, high, color=color, alpha=0.2, lw=0)
+    axis.plot(line["step"], line["mean"], color=color, lw=1.5, ls=ls, label=label)
