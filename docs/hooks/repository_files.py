@@ -32,9 +32,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             if path is not None and path not in PAGES:
                 shown.add(path)
     for path in sorted(shown):
-        page = File.generated(config, f"{SOURCE}{path}.md", content=_source_page(path))
-        page.inclusion = InclusionLevel.NOT_IN_NAV
-        files.append(page)
+        source = File.generated(config, f"{SOURCE}{path}.md", content=_source_page(path))
+        source.inclusion = InclusionLevel.NOT_IN_NAV
+        files.append(source)
     return files
 
 
