@@ -2,9 +2,11 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
+# The one release that is tested. With an open range pip would take a build with gigabytes of CUDA packages.
+TORCH := torch==2.13.0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all fuzz torture torture-short lint format types layers check results figures lock niivue clean
+.PHONY: help setup demo test test-all fuzz torture torture-short lint format types layers docs check results figures lock niivue clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -16,7 +18,7 @@ $(VENV)/.installed: pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "segpl needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check $(TORCH)
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -55,7 +57,10 @@ types: setup ## Mypy
 layers: setup ## Import-linter: data flows one way
 	$(BIN)/lint-imports
 
-check: test-all lint types layers ## Everything that continuous integration runs
+docs: setup ## Build the documentation site into build/site; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+check: test-all lint types layers docs ## Everything that continuous integration runs
 
 results: setup ## Write docs/results.md anew from the scores in studies/results
 	$(BIN)/python studies/results.py
@@ -67,8 +72,10 @@ figures: setup ## Draw the diagrams and the thresholds of docs/paper.md anew
 lock: ## Write requirements.lock anew from pyproject.toml
 	$(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/pip install --quiet pip-tools
+	echo "$(TORCH)" > $(VENV)-lock/torch.txt
 	CUSTOM_COMPILE_COMMAND="make lock" $(VENV)-lock/bin/pip-compile --quiet --upgrade --generate-hashes --strip-extras \
 		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --unsafe-package torch --all-extras \
+		--constraint $(VENV)-lock/torch.txt \
 		--output-file requirements.lock pyproject.toml
 	rm -r $(VENV)-lock
 

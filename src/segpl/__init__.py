@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from segpl.inference.predictor import Predictor
     from segpl.inference.result import Prediction
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Prediction",
     "Predictor",

@@ -36,7 +36,7 @@ deviation of 1.
 LIMIT = 4.0
 """A scan with a statistic more standard deviations away is unlike the training scans.
 
-`studies/flagged_scans.py` measures how many scans exceed it: see docs/guide.md.
+`studies/flagged_scans.py` measures how many scans exceed it: see docs/uncertainty.md.
 """
 FEWEST_SCANS = 5
 """Scans from which a standard deviation can be told."""

@@ -4,7 +4,7 @@ from segpl.data.likeness import Likeness
 from segpl.inference.numbers import RegionNumbers
 
 LOW_DICE = 0.8
-"""Regions with a lower expected Dice are flagged: see docs/guide.md."""
+"""Regions with a lower expected Dice are flagged: see docs/uncertainty.md."""
 
 
 def reason_to_check(numbers: RegionNumbers, likeness: Likeness | None) -> str:
