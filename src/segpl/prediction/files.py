@@ -153,7 +153,7 @@ def predict_cases(
     request = replace(request, members=len(predictor.members))
     with exclusive_use(request.out):
         remove_drafts(request.out, depth=1)
-        return _predict_cases(directory, predictor, cases, request)
+        return _predict_cases(directory, predictor, cases, request, show_progress)
 
 
 def _predict_cases(
@@ -161,6 +161,7 @@ def _predict_cases(
     predictor: Predictor,
     cases: Sequence[Case],
     request: Request,
+    show_progress: TitledProgress,
 ) -> Path:
     output = OutputFolder(request)
     output.begin(directory, cases)
