@@ -22,8 +22,8 @@ def hostile_run(save_run):
 
 
 def sentence(words, capsys):
-    """The only line of a command that refuses its input."""
-    assert run_command([str(word) for word in words]) == 2
+    """The only line of a command that refuses its input; with `--quiet` it shows no progress."""
+    assert run_command([*(str(word) for word in words), "--quiet"]) == 2
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1
     return lines[0]

@@ -72,14 +72,3 @@ def partner_indices(images: int, partners: int) -> Int[Tensor, " images"]:
     always in the same process.
     """
     return torch.arange(images) % partners
-
-
-def counted_part(
-    boxes: Boxes,
-    ignored: Float[Tensor, "P 1 *space"] | None,
-    partner: Int[Tensor, " B"],
-) -> Boxes:
-    """The boxes without the voxels that are ignored in the partners which they show."""
-    if ignored is None:
-        return boxes
-    return boxes * (1 - ignored[partner])

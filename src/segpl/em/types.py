@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from segpl.em.tensors import Probabilities, Samples, Scalar
+from segpl.em.tensors import Boxes, Probabilities, Samples, Scalar
 
 
 class Batch(NamedTuple):
@@ -89,6 +89,17 @@ def weights_without(ignored: Float[Tensor, "L 1 *space"]) -> Float[Tensor, "L 1 
     """0 for ignored voxels; the others share the weight of all, so a mean over all is theirs."""
     counted = 1 - ignored
     return counted / counted.mean().clamp(min=1e-6)
+
+
+def counted_part(
+    boxes: Boxes,
+    ignored: Float[Tensor, "P 1 *space"] | None,
+    partner: Int[Tensor, " B"],
+) -> Boxes:
+    """The boxes without the voxels that are ignored in the partners which they show."""
+    if ignored is None:
+        return boxes
+    return boxes * (1 - ignored[partner])
 
 
 LABEL_TERMS = ("labelled", "mixed_true")

@@ -8,18 +8,11 @@ from pydantic import NonNegativeFloat
 from torch import nn
 
 from segpl.em.average import average_over_time
-from segpl.em.exchange import (
-    Sides,
-    counted_part,
-    draw_boxes,
-    exchange,
-    invert_half,
-    partner_indices,
-)
+from segpl.em.exchange import Sides, draw_boxes, exchange, invert_half, partner_indices
 from segpl.em.label_shapes import keep_largest
 from segpl.em.pseudo_labels import pseudo_label
 from segpl.em.tensors import Images, Labels
-from segpl.em.types import Batch, Losses
+from segpl.em.types import Batch, Losses, counted_part
 from segpl.methods.base import Model, SemiSupervised, Share
 from segpl.networks.unet import UNet
 

@@ -13,7 +13,6 @@ from segpl.em.average import average_over_time
 from segpl.em.exchange import (
     Sides,
     choose_images,
-    counted_part,
     draw_boxes,
     exchange,
     invert_half,
@@ -25,7 +24,7 @@ from segpl.em.priors import Fixed, Prior
 from segpl.em.pseudo_labels import pseudo_label
 from segpl.em.sizes import SizeMatch
 from segpl.em.tensors import PerClass, Probabilities
-from segpl.em.types import Batch, Losses
+from segpl.em.types import Batch, Losses, counted_part
 from segpl.em.views import draw_view
 from segpl.methods.base import Model, Share, Thresholded
 from segpl.networks.unet import UNet
