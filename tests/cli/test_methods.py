@@ -59,7 +59,7 @@ def test_planned_settings_are_those_that_the_plan_returns(tumours):
     dataset = read_dataset(tumours)
     planned = set(plan(dataset, training_cases(dataset, None, 0, None, None)))
     of_methods = {f"method.{name}" for name in METHOD_SETTINGS}
-    of_runs = planned - {"single_component", "nested"}
+    of_runs = planned - {"single_component", "match_size", "nested"}
     assert of_runs | of_methods == PLANNED
 
 

@@ -21,6 +21,19 @@ class Sides(NamedTuple):
     longest: float
 
 
+class Mixed(NamedTuple):
+    """Images that are in part an unlabelled image and in part a labelled one."""
+
+    x: Float[Tensor, "U C *space"]
+    """The mixed images."""
+    y: Float[Tensor, "U K *space"]
+    """Their labels: pseudo-labels in part, true labels in part."""
+    is_true: Float[Tensor, "U 1 *space"]
+    """1 where the label is a true one that counts."""
+    is_pseudo: Float[Tensor, "U K *space"]
+    """1 where it is a confident pseudo-label."""
+
+
 def draw_boxes(seeds: Seeds, space: torch.Size, sides: Sides) -> Boxes:
     """One box per image, anywhere in it: 1 inside, 0 outside. Drawn from the image's own seed."""
     axes = len(space)

@@ -39,6 +39,19 @@ class SizeMatch(nn.Module):
         self.register_buffer("updates", torch.zeros(()))
         self.register_buffer("thresholds", thresholds, persistent=False)
 
+    def forward(
+        self,
+        y_l: Float[Tensor, "L K *space"],
+        p_u: Float[Tensor, "U K *space"],
+    ) -> Float[Tensor, "U K"]:
+        """T of each unlabelled image and region, after the step has been added to the means.
+
+        Pseudo-labels that are only looked at, without a gradient to learn by, change no mean.
+        """
+        if torch.is_grad_enabled():
+            self.update(y_l, p_u)
+        return self.threshold().expand(p_u.shape[:2])
+
     @torch.no_grad()
     def update(
         self,

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from segpl.em.average import average_over_time
 from segpl.em.exchange import (
+    Mixed,
     Sides,
     choose_images,
     draw_boxes,
@@ -23,7 +24,6 @@ from segpl.em.posteriors import Posterior
 from segpl.em.priors import Fixed, Prior
 from segpl.em.pseudo_labels import pseudo_label
 from segpl.em.sizes import SizeMatch
-from segpl.em.tensors import PerClass, Probabilities
 from segpl.em.types import Batch, Losses, counted_part
 from segpl.em.views import draw_view
 from segpl.methods.base import Model, Share, Thresholded
@@ -43,19 +43,6 @@ class EStep(NamedTuple):
     """p(T | x) of each image and class."""
     threshold: Float[Tensor, "U K"]
     """The T drawn from it, or the one that matches the size of the labels."""
-
-
-class Mixed(NamedTuple):
-    """Images that are in part an unlabelled image and in part a labelled one."""
-
-    x: Float[Tensor, "U C *space"]
-    """The mixed images."""
-    y: Float[Tensor, "U K *space"]
-    """Their labels: pseudo-labels in part, true labels in part."""
-    is_true: Float[Tensor, "U 1 *space"]
-    """1 where the label is a true one that counts."""
-    is_pseudo: Float[Tensor, "U K *space"]
-    """1 where it is a confident pseudo-label."""
 
 
 @dataclass(frozen=True)
@@ -157,20 +144,12 @@ class SegPLEM(Thresholded):
         posterior = self.posterior(model, features, p_u)
         threshold = posterior.draw(batch.seeds_u)
         if self.match_size:
-            threshold = self._matching_threshold(model, batch, p_u)
+            threshold = model["sizes"](batch.counted_labels, p_u)
         y_u = pseudo_label(p_u, threshold)
         y_u = keep_largest(y_u, self.single_component)
         y_u = keep_nested(y_u, self.nested)
         is_sure = torch.maximum(p_u, 1 - p_u) >= self.confidence
         return EStep(p_u, y_u, is_sure.to(p_u.dtype), posterior, threshold)
-
-    def _matching_threshold(self, model: Model, batch: Batch, p_u: Probabilities) -> PerClass:
-        """T of each region at which pseudo-labels are on average as large as labels."""
-        sizes: SizeMatch = model["sizes"]
-        # Pseudo-labels that are only looked at, without learning from them, change no mean.
-        if torch.is_grad_enabled():
-            sizes.update(batch.counted_labels, p_u)
-        return sizes.threshold().expand(p_u.shape[:2])
 
     def _mix(self, batch: Batch, e_step: EStep) -> Mixed:
         """A strong view of each unlabelled image, mixed with a labelled image."""
