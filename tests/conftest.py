@@ -8,6 +8,7 @@ import atexit  # noqa: E402
 import locale  # noqa: E402
 import os  # noqa: E402
 import shutil  # noqa: E402
+import signal  # noqa: E402
 import subprocess  # noqa: E402
 import sys  # noqa: E402
 import tempfile  # noqa: E402
@@ -28,6 +29,8 @@ os.environ["SEGPL_CACHE"] = tempfile.mkdtemp(prefix="segpl-cache-")  # never the
 atexit.register(shutil.rmtree, os.environ["SEGPL_CACHE"], ignore_errors=True)
 # Two test processes run on two cores, and more threads than cores slow each other down.
 torch.set_num_threads(1)
+# A shell starts programs in the background with SIGINT ignored, and tests send it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def crop(folder: Path, depth: int) -> Path:

@@ -182,16 +182,16 @@ def labels_of_volumes(volumes, spacing=(1.0, 1.0, 1.0)):
 
 def test_the_error_of_the_mean_size_is_that_of_a_sample():
     """Volumes of 10, 20 and 30: the mean is 20, the standard deviation 10."""
-    error = relative_error_of_mean_size(labels_of_volumes([10, 20, 30]), Region("a", (1,)))
+    error = relative_error_of_mean_size(labels_of_volumes([10, 20, 30]), Region("a", (1,), 1))
     assert error == pytest.approx(10 / 20 / np.sqrt(3))
 
 
 def test_further_labels_of_a_subject_do_not_reduce_the_error():
     labels = labels_of_volumes([10, 20, 30])
     labels[2] = labels[2]._replace(subject=labels[1].subject)
-    error = relative_error_of_mean_size(labels, Region("a", (1,)))
+    error = relative_error_of_mean_size(labels, Region("a", (1,), 1))
     assert error == pytest.approx(10 / 20 / np.sqrt(2))
 
 
 def test_the_size_of_a_region_that_no_label_has_is_unknown():
-    assert relative_error_of_mean_size(labels_of_volumes([10, 20]), Region("b", (2,))) == np.inf
+    assert relative_error_of_mean_size(labels_of_volumes([10, 20]), Region("b", (2,), 2)) == np.inf
