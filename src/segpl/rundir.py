@@ -234,7 +234,7 @@ def read_table(file: Path) -> pd.DataFrame:
     table = _read_csv(
         file,
         dtype=dict.fromkeys(TEXT_COLUMNS, str),
-        na_values={"value": [""], "labelled": [""]},
+        na_values={"value": [""], "labelled": [""], "foreground": [""]},
         float_precision="round_trip",
     )
     for name in TEXT_COLUMNS:
